@@ -7,9 +7,14 @@
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
+
 Tensor<float> outputs_ahead(SequenceModel<float>& model, const Batch& batch, Index count) {
+  return outputs_after(model, batch, model.forward(batch), count);
+}
+
+Tensor<float> outputs_after(SequenceModel<float>& model, const Batch& batch, TensorView<const float> outputs,
+                            Index count) {
   const TensorView<const float> features = batch.reals(batch_names::features);
-  const TensorView<const float> outputs = model.forward(batch);
   if (!(outputs.shape() == features.shape())) {
     throw ValueError(
         fmt::format("the model's outputs are {} for features {}; expected as many numbers, those of "

@@ -15,6 +15,10 @@ namespace orthornn {
 /// a next step, or with a layer that is not causal.
 Tensor<float> outputs_ahead(SequenceModel<float>& model, const Batch& batch, Index count);
 
+/// As `outputs_ahead`, where `outputs` are those of the last forward of the model, which was of this batch.
+Tensor<float> outputs_after(SequenceModel<float>& model, const Batch& batch, TensorView<const float> outputs,
+                            Index count);
+
 /// The task's metrics of frames on its test data, for the 1st to the last of `count` frames ahead: the model
 /// reads all frames of a clip but the last `count`. `after_batch` is called after each batch. Throws as
 /// `outputs_ahead`, and ValueError unless `count` is 1 to the task's length.

@@ -109,8 +109,8 @@ class Predictor {
     model_.final_state(state);
     for (std::size_t k = 0; k < state.size(); ++k)
       copy<float>(state[k], found_.last[k].values.view().slice(first, part.sequences));
-    if (!found_.states.empty()) take_states(batch, part, first);
-    if (too_.ahead > 0) take_ahead(outputs_ahead(model_, batch, too_.ahead), first);
+    if (too_.ahead > 0) take_ahead(outputs_after(model_, batch, outputs, too_.ahead), first);
+    if (!found_.states.empty()) take_states(batch, part, first);  // last: it goes through the model again
   }
 
   Predictions&& found() { return std::move(found_); }

@@ -130,6 +130,9 @@ TEST_CASE("own videos are learned, evaluated ahead, predicted and shown", "[cli]
   CHECK_THAT(said.output, contains("outputs [12, 9, 70]") && contains("frames_ahead [12, 6, 7, 10]"));
   check_refused(run({"predict", model.string(), data, "--ahead", "6", "--out", (folder / "a.csv").string()}),
                 2, {"--ahead needs a file of arrays"});
+  check_refused(run({"predict", model.string(), data, "--ahead", "1000000000000", "--out",
+                     (folder / "long.npz").string()}),
+                1, {"--ahead 1000000000000", "memory are free"});
   write_text(folder / "other.npy", npy("|u1", "2, 10, 7", std::string(140, 'x')));
   check_refused(run({"predict", model.string(), (folder / "other.npy").string(), "--out", predicted.string(),
                      "--overwrite"}),

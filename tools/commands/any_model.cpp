@@ -1,6 +1,10 @@
 #include "commands/any_model.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "commands/program.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -43,6 +47,16 @@ std::vector<LayerOptions> layers_of(const AnyModelOptions& options) {
   std::vector<LayerOptions> layers = translation->encoder;
   layers.insert(layers.end(), translation->decoder.begin(), translation->decoder.end());
   return layers;
+}
+
+void check_reads_forward(const char* option, const std::string& file, const SequenceModel<float>& model) {
+  for (Index i = 0; i < model.cell_count(); ++i) {
+    if (model.cell(i).is_causal()) continue;
+    throw UsageError(
+        fmt::format("{} is for models that read forward: layer {} of '{}' also reads backward in time, and "
+                    "its states are known after whole sequences only",
+                    option, i, file));
+  }
 }
 
 }  // namespace orthornn::program

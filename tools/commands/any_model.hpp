@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/train/model_file.hpp"
 
 namespace orthornn::program {
@@ -22,6 +24,9 @@ void check_sizes(const AnyModelOptions& options);
 /// Steps that a sequence may have: the fewest of the layers of positions, and those within others; nothing
 /// without such a layer.
 std::optional<Index> fewest_positions(const std::vector<LayerOptions>& layers);
+
+/// Throws UsageError, which begins with `option`, for a model in `file` that reads backward in time too.
+void check_reads_forward(const char* option, const std::string& file, const SequenceModel<float>& model);
 
 /// The layers of the options in the order of `Model::describe`; empty for a program's own model.
 std::vector<LayerOptions> layers_of(const AnyModelOptions& options);

@@ -15,26 +15,52 @@ namespace orthornn::program {
 namespace {
 
 constexpr Index most_clips = 2;
-/// Frames in a row, and those of them that are predicted from predictions.
+/// Frames in a row, and those of them that are predicted ahead.
 constexpr Index most_steps_drawn = 20, most_steps_ahead = 10;
 /// Milliseconds of a frame of an animation.
 constexpr int frame_time = 250;
 /// A frame has so many pixels of a screen, or fewer, along its longer side.
 constexpr Index size_on_screen = 64;
+/// Larger frames are drawn smaller, so that a page stays small.
+constexpr Index most_pixels_drawn = 128;
+
+/// Pixels along a side of the blocks that are drawn as one pixel.
+Index block_of(std::array<Index, 2> frame) {
+  return (std::max(frame[0], frame[1]) + most_pixels_drawn - 1) / most_pixels_drawn;
+}
+
+/// Rows and columns of a frame as it is drawn.
+std::array<Index, 2> drawn_size(std::array<Index, 2> frame) {
+  const Index block = block_of(frame);
+  return {(frame[0] + block - 1) / block, (frame[1] + block - 1) / block};
+}
+
+/// The mean gray of a block of a frame, whose grays beyond 0 and 1 are black and white.
+float mean_of_block(std::array<Index, 2> frame, TensorView<const float> grays, Index row, Index column) {
+  const Index block = block_of(frame), last_y = std::min((row + 1) * block, frame[0]),
+              last_x = std::min((column + 1) * block, frame[1]);
+  float sum = 0;
+  for (Index y = row * block; y < last_y; ++y) {
+    for (Index x = column * block; x < last_x; ++x) sum += std::clamp(grays(y * frame[1] + x), 0.0F, 1.0F);
+  }
+  return sum / static_cast<float>((last_y - row * block) * (last_x - column * block));
+}
 
 /// A picture of frames with a gray line between them.
 class Canvas {
  public:
-  Canvas(std::array<Index, 2> frame, Index rows, Index columns)
-      : frame_(frame), image_{.height = rows * (frame[0] + 1) - 1, .width = columns * (frame[1] + 1) - 1} {
+  Canvas(std::array<Index, 2> size, Index rows, Index columns)
+      : size_(size),
+        frame_(drawn_size(size)),
+        image_{.height = rows * (frame_[0] + 1) - 1, .width = columns * (frame_[1] + 1) - 1} {
     constexpr std::uint8_t between = 128;
     image_.pixels.assign(static_cast<std::size_t>(image_.height * image_.width), between);
   }
   /// Draws grays from 0 to 1; what is beyond them is black or white.
   void draw(Index row, Index column, TensorView<const float> grays) {
-    for (Index i = 0; i < grays.size(); ++i) {
+    for (Index i = 0; i < frame_[0] * frame_[1]; ++i) {
       const Index y = row * (frame_[0] + 1) + i / frame_[1], x = column * (frame_[1] + 1) + i % frame_[1];
-      const float gray = std::clamp(grays(i), 0.0F, 1.0F);
+      const float gray = mean_of_block(size_, grays, i / frame_[1], i % frame_[1]);
       image_.pixels[static_cast<std::size_t>(y * image_.width + x)] =
           static_cast<std::uint8_t>(std::lround(255 * gray));
     }
@@ -42,34 +68,34 @@ class Canvas {
   const GrayImage& image() const { return image_; }
 
  private:
-  std::array<Index, 2> frame_;
+  std::array<Index, 2> size_, frame_;
   GrayImage image_;
 };
 
 /// Of some clips, [steps, clips, pixels]: the frames after each step, those that are predicted of the true
-/// frames before, and the last ones again, predicted of the frames before them and of predictions.
+/// frames before, and the last ones again: the first of them predicted of the true frames before it, each
+/// later one of predictions too.
 struct PredictedClips {
   Tensor<float> expected = {}, next = {}, ahead = {};
 
   Index steps() const { return expected.shape()[0]; }
-  /// The first step whose frame is predicted of predictions.
+  /// The first step whose frame is predicted ahead. Only the frames after it are predicted of predictions.
   Index first_ahead() const { return steps() - ahead.shape()[0]; }
 };
 
 PredictedClips predicted_clips(SequenceModel<float>& model, const VideoTask& task) {
   Batch batch;
-  task.evaluation_batch(HeldOut::test, 0, batch);
+  task.with_length(task.length(), most_clips)->evaluation_batch(HeldOut::test, 0, batch);
   const ConstTensorView<float> features = batch.needed_reals(batch_names::features),
                                values = batch.needed_reals(batch_names::values);
-  const Index steps = features.shape()[0], clips = std::min(features.shape()[1], most_clips),
-              pixels = features.shape()[2];
+  const Index steps = features.shape()[0], clips = features.shape()[1], pixels = features.shape()[2];
   const Index ahead = std::min((steps + 1) / 2, most_steps_ahead);
   PredictedClips found{.expected = Tensor<float>({steps, clips, pixels})};
   Batch all, seen;
   all.reals(batch_names::features).resize({steps, clips, pixels});
   for (Index t = 0; t < steps; ++t) {
-    copy<float>(values[t].slice(0, clips), found.expected.view()[t]);
-    copy<float>(features[t].slice(0, clips), all.reals(batch_names::features).view()[t]);
+    copy<float>(values[t], found.expected.view()[t]);
+    copy<float>(features[t], all.reals(batch_names::features).view()[t]);
   }
   found.next = host_copy(model.forward(all));
   Tensor<float>& first = seen.reals(batch_names::features);
@@ -102,12 +128,13 @@ std::vector<Picture> clip_pictures(const std::filesystem::path& file, const Vide
   const auto model = load_model(file);
   task.load();
   const PredictedClips clips = predicted_clips(*model, task);
-  const std::array<Index, 2> size = task.frame_size();
+  const std::array<Index, 2> size = task.frame_size(), drawn = drawn_size(size);
   const Index steps = clips.steps(), ahead = clips.ahead.shape()[0],
               first = std::max<Index>(steps - most_steps_drawn, 0);
-  const Index scale = std::max<Index>(size_on_screen / std::max(size[0], size[1]), 1);
-  const std::string of_last =
-      fmt::format("the last {} predicted from the frames before them and from predictions", ahead);
+  const Index scale = std::max<Index>(size_on_screen / std::max(drawn[0], drawn[1]), 1);
+  const std::string of_last = fmt::format(
+      "the last {} predicted ahead, the first from true frames alone, each later one from predictions too",
+      ahead);
   std::vector<Picture> pictures;
   for (Index clip = 0; clip < clips.expected.shape()[1]; ++clip) {
     Canvas row(size, 3, steps - first);

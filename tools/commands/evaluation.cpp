@@ -49,8 +49,12 @@ std::unique_ptr<Task> with_length(const Task& task, const std::vector<LayerOptio
   return longer;
 }
 
-/// Throws UsageError where the clips have no so many frames.
-void check_ahead(const Task& task, Index ahead) {
+/// Throws UsageError where the clips have no so many frames, or where the model cannot go on from them.
+void check_ahead(const Model<float>& model, const std::string& file, const Task& task, Index ahead) {
+  if (ahead == 0) return;
+  const auto* frames = dynamic_cast<const SequenceModel<float>*>(&model);
+  if (frames == nullptr) throw UsageError("--ahead is for models of one sequence");
+  check_reads_forward("--ahead", file, *frames);
   if (ahead <= task.length()) return;
   throw UsageError(
       fmt::format("--ahead {}: clips have {} frames, of which one is read at least; expected {} at "
@@ -59,10 +63,9 @@ void check_ahead(const Task& task, Index ahead) {
 }
 
 std::vector<std::vector<MetricValue>> evaluate_ahead(Model<float>& model, const Task& task, Index ahead) {
-  auto* frames = dynamic_cast<SequenceModel<float>*>(&model);
-  if (frames == nullptr) throw UsageError("--ahead is for models of one sequence");
+  auto& frames = dynamic_cast<SequenceModel<float>&>(model);
   Progress progress("evaluating frames ahead", task.evaluation_batches(HeldOut::test), "batches");
-  return metrics_ahead(*frames, task, ahead, [&] { progress.advance(); });
+  return metrics_ahead(frames, task, ahead, [&] { progress.advance(); });
 }
 
 Json json_of(const Evaluation& evaluation, double baseline, Loss loss) {
@@ -96,7 +99,7 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   result.length = task->length();
   result.batch = info.batch;
   result.cells = recurrences(*model, result.length, result.batch);
-  check_ahead(*task, source.ahead);
+  check_ahead(*model, source.model, *task, source.ahead);
   std::vector<std::unique_ptr<Task>> longer;  // before an evaluation that may take minutes
   for (const Index length : source.lengths)
     longer.push_back(with_length(*task, layers_of(info.model), length, info.batch));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "commands/any_model.hpp"
 #include "commands/array_file.hpp"
 #include "commands/field_options.hpp"
 #include "commands/machine.hpp"
@@ -54,18 +55,20 @@ void check_files(const PredictSettings& settings) {
 
 /// Throws UsageError for a model that has no states at every step.
 void check_states(const std::string& file, const SequenceModel<float>& model) {
+  check_reads_forward("--states", file, model);
   Index states = 0;
-  for (Index i = 0; i < model.cell_count(); ++i) {
-    states += model.cell(i).state_count();
-    if (model.cell(i).is_causal()) continue;
-    throw UsageError(
-        fmt::format("--states is for models that read forward: layer {} of '{}' also reads backward in time, "
-                    "and its states "
-                    "are known after whole sequences only",
-                    i, file));
-  }
+  for (Index i = 0; i < model.cell_count(); ++i) states += model.cell(i).state_count();
   if (states == 0)
     throw UsageError(fmt::format("--states is for recurrent models, and no layer of '{}' has a state", file));
+}
+
+/// Throws Error where so many frames ahead of so many clips do not fit the free memory.
+void check_ahead_memory(Index ahead, Index clips, const SequenceModel<float>& model) {
+  constexpr double copies = 3;  // those of all clips, and those of a batch on the device and the host
+  const double numbers = static_cast<double>(ahead) * static_cast<double>(clips) *
+                         static_cast<double>(output_size_of(model.options().readout));
+  check_free_memory(fmt::format("--ahead {}: such frames take", ahead), copies * numbers * sizeof(float),
+                    "choose fewer");
 }
 
 PredictionNames prediction_names(const PredictSettings& settings, const SequenceModel<float>& model,
@@ -145,9 +148,11 @@ int predict(const PredictSettings& settings) {
                                  VideoOptions::name, settings.model,
                                  info.task_name.empty() ? "none" : info.task_name));
   }
+  if (settings.ahead > 0) check_reads_forward("--ahead", settings.model, *model);
   std::vector<PredictInput> inputs;
   for (const std::string& file : settings.inputs)
     inputs.push_back(read_predict_input(file, model->options(), info.permutation, task.get()));
+  if (settings.ahead > 0) check_ahead_memory(settings.ahead, StepLayout(inputs).count(), *model);
   const BatchPart part = first_part(StepLayout(inputs), inputs[0]);
   // Throws now what would else be said of the input.
   const Json cells = recurrences(*model, part.steps, part.sequences);
