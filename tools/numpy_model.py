@@ -98,7 +98,7 @@ def polar_factor(v):
 
 
 def stiefel(p, prefix, kind):
-    """A matrix with orthonormal columns; None of another kind."""
+    """Returns a matrix with orthonormal columns, or None where `kind` is a free matrix."""
     if kind == "stiefel":
         reflections = p[prefix + "reflection_vectors"]
         return product_of_reflections(reflections)[:, :len(reflections)]
