@@ -342,12 +342,12 @@ void error_of_numbers(TensorView<T> outputs, TensorView<const float> values,
   Context& gpu = context(outputs.device());
   const Index blocks = blocks_of(outputs.size(), threads);
   const Index columns = outputs.shape()[-1];
-  const SquaredError<T> a{.of_entry = {outputs.data(), values.data(), weights_of(weights), gradient,
-                                       with_absolute},
-                          .live = live_rows(lengths),
-                          .rows = columns == 0 ? 0 : outputs.size() / columns,
-                          .columns = columns,
-                          .blocks = gpu.scratch<BatchLoss>(static_cast<std::size_t>(blocks))};
+  const SquaredError<T> a{
+      .of_entry = {outputs.data(), values.data(), weights_of(weights), gradient, with_absolute},
+      .live = live_rows(lengths),
+      .rows = columns == 0 ? 0 : outputs.size() / columns,
+      .columns = columns,
+      .blocks = gpu.scratch<BatchLoss>(static_cast<std::size_t>(blocks))};
   launch(gpu, squared_error<T>, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
@@ -356,13 +356,12 @@ void error_of_numbers(TensorView<T> outputs, TensorView<const float> values,
   template void biased_cross_entropy<T, G>(MatrixView<const T>, TensorView<const T>,           \
                                            TensorView<const std::int32_t>, TensorView<double>, \
                                            MatrixView<G>, double);
-#define ORTHORNN_INSTANTIATE(T)                                                                            \
-  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                    \
-                                         TensorView<const std::int32_t>, TensorView<double>, bool, double, \
-                                         TensorView<const float>);                                         \
-  template void error_of_numbers<T>(TensorView<T>, TensorView<const float>,                                \
-                                    TensorView<const std::int32_t>, TensorView<double>, bool,              \
-                                    TensorView<const float>, bool);                                        \
+#define ORTHORNN_INSTANTIATE(T)                                                                             \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                     \
+                                         TensorView<const std::int32_t>, TensorView<double>, bool, double,  \
+                                         TensorView<const float>);                                          \
+  template void error_of_numbers<T>(TensorView<T>, TensorView<const float>, TensorView<const std::int32_t>, \
+                                    TensorView<double>, bool, TensorView<const float>, bool);               \
   ORTHORNN_INSTANTIATE_BIASED(T, T)
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

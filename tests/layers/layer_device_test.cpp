@@ -147,8 +147,8 @@ TEST_CASE("gated recurrences over the grid are those of the CPU in every precisi
 TEST_CASE("maps of few inputs and of more on a GPU are those of the CPU", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
-  // Up to 16 inputs have a kernel of their own, and up to 8 one for the gradients. A thread has four outputs of such a map where it can, and one
-  // column in so many of a block.
+  // Up to 16 inputs have a kernel of their own, and up to 8 one for the gradients. A thread has four outputs
+  // of such a map where it can, and one column in so many of a block.
   for (const Index inputs : {1, 8, 15, 16, 17}) {
     for (const Index outputs : {3, 64}) {
       CAPTURE(inputs, outputs);

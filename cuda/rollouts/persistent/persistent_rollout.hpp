@@ -13,8 +13,8 @@ void resident_rollout(Direction direction, const RolloutArguments<float>& argume
 /// operands that Precision says.
 void cluster_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
                      Precision precision);
-/// The same over groups of the GPU's multiprocessors, which exchange the state through the L2 cache, for sizes
-/// that grid_plan takes; on tensor cores in every precision.
+/// The same over groups of the GPU's multiprocessors, which exchange the state through the L2 cache, for
+/// sizes that grid_plan takes; on tensor cores in every precision.
 void grid_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
                   Precision precision);
 

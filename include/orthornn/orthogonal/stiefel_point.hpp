@@ -26,9 +26,9 @@ class StiefelPoint {
   /// parameters lie. Throws ShapeError.
   virtual void initialize(std::uint64_t seed, TensorView<T> parameters) const = 0;
   /// Forms Omega. The parameters must stay in place, unchanged, while Omega is used. Throws ShapeError,
-  /// DeviceError for parameters on another device, and ValueError for parameters of T-CWY and OWN that give no
-  /// point; on a GPU that ValueError comes from the next `synchronize` or copy to the host. A matrix that is
-  /// the point itself is taken as it is.
+  /// DeviceError for parameters on another device, and ValueError for parameters of T-CWY and OWN that give
+  /// no point; on a GPU that ValueError comes from the next `synchronize` or copy to the host. A matrix that
+  /// is the point itself is taken as it is.
   virtual void prepare(ConstTensorView<T> parameters) = 0;
   /// View of Omega [N, M], valid until the next `prepare`.
   virtual TensorView<const T> omega() const = 0;
