@@ -204,6 +204,8 @@ configure() {
       options+=(-DORTHORNN_CUDA=OFF)
     fi
   fi
+  # Whether kernels compile shows without the optimizer, in half the time. CUDA 12.4 does not have the option.
+  if [[ $1 == kernels && $(nvcc --help) == *--Ofast-compile* ]]; then options+=(-DCMAKE_CUDA_FLAGS=-Ofc=max); fi
   # CMake reads these when it configures for the first time.
   ! has ccache || export CMAKE_{C,CXX,CUDA}_COMPILER_LAUNCHER=ccache
   cmake --preset "$1" "${options[@]}"

@@ -9,6 +9,7 @@
 #include "cuda/orthogonal/reflectors.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
+#include "linalg/s_factor.hpp"
 #include "orthogonal/initial_matrix.hpp"
 #include "orthogonal/reflectors.hpp"
 #include "orthornn/core/error.hpp"
@@ -32,7 +33,7 @@ Parameter reflection_vectors_parameter(Index reflections, Index hidden_size) {
           0};
 }
 
-/// What a product needs of V: the unit reflectors, S^-1 as well, or Q = I - U S^-1 U^T.
+/// What a product needs of V: the unit reflectors, S as well, or Q = I - U S^-1 U^T.
 enum class ReflectionFactors { units, units_and_s, matrix };
 
 /// Reflection vectors V [L, N]: CWY in both forms and the sequential product.
@@ -50,18 +51,20 @@ class ReflectionVectors final : public Parametrization<T> {
     norms_ = memory({reflections_});
     if (made == ReflectionFactors::units) return;
     const Shape small{reflections_, reflections_};
-    s_inverse_ = memory(small);
-    left_ = memory(shape);
-    right_ = memory(shape);
-    small_ = memory(small);
-    small_product_ = memory(small);
+    s_ = memory(small);
+    if (made != ReflectionFactors::matrix) return;
+    in_one_kernel_ =
+        device.is_cuda() && has_cuda_bodies && std::max(shape[0], shape[1]) <= cuda::largest_small_reflectors;
+    q_ = memory({hidden_size_, hidden_size_});
+    y_ = memory(shape);
+    d_y_ = memory(shape);
+    d_s_ = memory(small);
     d_units_ = memory(shape);
-    if (made == ReflectionFactors::matrix) q_ = memory({hidden_size_, hidden_size_});
   }
 
   TensorView<const T> units() const { return units_; }
   /// Column-major.
-  TensorView<const T> s_inverse() const { return s_inverse_; }
+  TensorView<const T> s() const { return s_; }
   TensorView<const T> q() const { return q_; }
 
   void draw(std::uint64_t seed, TensorView<T> vectors) const override {
@@ -92,25 +95,23 @@ class ReflectionVectors final : public Parametrization<T> {
 
   void prepare_backward(ConstTensorView<T> vectors) override {
     normalize_reflectors<T>(vectors, units_, norms_);
-    if (made_ != ReflectionFactors::units) inverse_s_factor<T>(u(), columns_of(s_inverse_));
+    if (made_ == ReflectionFactors::units) return;
+    make_s_factor<T>(u(), columns_of(s_));
+    if (made_ == ReflectionFactors::matrix && !in_one_kernel_) make_y();
   }
   void prepare(ConstTensorView<T> vectors) override {
     if constexpr (has_cuda_bodies) {
-      const bool small = std::max(reflections_, hidden_size_) <= cuda::largest_small_reflectors;
-      if (made_ == ReflectionFactors::matrix && small && q_.device().is_cuda())
-        return cuda::small_reflection_matrix<T>(vectors, units_, norms_, s_inverse_, q_);
+      if (in_one_kernel_) return cuda::small_reflection_matrix<T>(vectors, units_, norms_, s_, q_);
     }
     prepare_backward(vectors);
     if (made_ != ReflectionFactors::matrix) return;
-    // Q^T = I - U (U S^-1)^T, in the column-major view of Q's C order.
-    const auto product = columns_of(left_);
-    gemm<T>(1, u(), columns_of(s_inverse_), 0, product);
+    // Q^T = I - U Y^T, in the column-major view of Q's C order.
     const auto q_transposed = columns_of(q_);
-    gemm<T>(-1, u(), transposed(product), 0, q_transposed);
+    gemm<T>(-1, u(), transposed(columns_of(y_)), 0, q_transposed);
     add_to_diagonal(q_transposed, T{1});
   }
 
-  /// From the gradient of the unit reflectors, or, where S^-1 is made, of Q.
+  /// From the gradient of the unit reflectors, or, where Q is made, of Q.
   void backward(const Factors<T>& gradient, TensorView<T> d_vectors) override {
     const TensorView<const T> d_units =
         gradient.units.empty() ? backward_of_matrix(gradient.q) : gradient.units;
@@ -120,32 +121,30 @@ class ReflectionVectors final : public Parametrization<T> {
  private:
   MatrixView<const T> u() const { return columns_of(units_); }
 
+  /// Y = U S^-1, with which Q = I - Y U^T.
+  void make_y() { times_s_inverse<T>(u(), columns_of(s_), columns_of(y_)); }
+
   /// The gradient of the unit reflectors from that of Q (docs/math.md, section 1.8).
   TensorView<const T> backward_of_matrix(TensorView<const T> d_q) {
+    if (in_one_kernel_) make_y();
     const auto d_q_transposed = columns_of(d_q);
-    const auto left = columns_of(left_);    // dQ U
-    const auto right = columns_of(right_);  // dQ^T U
-    const auto m = columns_of(small_);
-    const auto s_inverse = columns_of(s_inverse_);
-    gemm<T>(1, transposed(d_q_transposed), u(), 0, left);
-    gemm<T>(1, d_q_transposed, u(), 0, right);
-    // dT = -U^T dQ U, then dS, of which only the strict upper part is variable.
-    gemm<T>(-1, transposed(u()), left, 0, m);
-    backward_of_inverse<T>(s_inverse, m, columns_of(small_product_), m);
-    symmetrize_strict_upper(m);
-    // dU = -(dQ U S^-T + dQ^T U S^-1) + U (striu(dS) + striu(dS)^T)
-    const auto du = columns_of(d_units_);
-    gemm<T>(-1, left, transposed(s_inverse), 0, du);
-    gemm<T>(-1, right, s_inverse, 1, du);
-    gemm<T>(1, u(), m, 1, du);
+    const auto y = columns_of(y_), d_y = columns_of(d_y_), d_s = columns_of(d_s_), du = columns_of(d_units_);
+    gemm<T>(-1, transposed(d_q_transposed), u(), 0, d_y);
+    times_s_inverse<T>(d_y, transposed(columns_of(s_)), du);
+    // Of dS only the strict upper part is variable.
+    gemm<T>(-1, transposed(y), du, 0, d_s);
+    symmetrize_strict_upper(d_s);
+    gemm<T>(1, u(), d_s, 1, du);
+    gemm<T>(-1, d_q_transposed, y, 1, du);
     return d_units_;
   }
 
   Index reflections_, hidden_size_;
   Init init_;
   ReflectionFactors made_;
-  Tensor<T> units_, norms_, s_inverse_, q_;
-  Tensor<T> left_, right_, small_, small_product_, d_units_;  // workspace of Q and its backward
+  bool in_one_kernel_ = false;  ///< Whether one kernel makes all but Y.
+  Tensor<T> units_, norms_, s_, q_, y_;
+  Tensor<T> d_y_, d_s_, d_units_;  // workspace of the backward
 };
 
 }  // namespace
@@ -163,7 +162,7 @@ TransitionParts<T> Cwy::parts(Index hidden_size, const Execution& execution) con
   switch (form == ReflectionForm::automatic ? fastest_form<T>(hidden_size, shape[0], execution) : form) {
     case ReflectionForm::factored: {
       auto factors = vectors(ReflectionFactors::units_and_s);
-      auto product = factored_product<T>(factors->units(), factors->s_inverse());
+      auto product = factored_product<T>(factors->units(), factors->s());
       return {std::move(factors), std::move(product)};
     }
     case ReflectionForm::sequential: {

@@ -7,22 +7,14 @@
 #include <limits>
 
 #include "core/back_end.hpp"
-#include "core/thread_scratch.hpp"
 #include "cuda/orthogonal/reflectors.hpp"
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
-#include "linalg/inverse.hpp"
 #include "orthogonal/checks.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 
 namespace orthornn {
-namespace {
-
-struct ExactSFactor;
-
-}  // namespace
-
 template <class T>
 void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> norms) {
   if constexpr (has_cuda_bodies) {
@@ -46,26 +38,12 @@ void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> n
 }
 
 template <class T>
-void inverse_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T> s_inverse) {
+void make_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T> s) {
   if constexpr (has_cuda_bodies) {
-    if (s_inverse.device.is_cuda()) return cuda::inverse_s_factor<T>(u, s_inverse);
+    if (s.device.is_cuda()) return cuda::inverse_s_factor<T>(u, s);
   }
-  gemm<T>(1, transposed(u), u, 0, s_inverse);
-  for (Index j = 0; j < s_inverse.cols; ++j) {
-    s_inverse(j, j) = T(0.5);
-    std::fill(s_inverse.column(j) + j + 1, s_inverse.column(j) + s_inverse.rows, T{0});
-  }
-  if constexpr (std::is_same_v<T, double>) {
-    invert_upper_triangular(s_inverse);
-  } else {
-    // In double: where reflection vectors are nearly parallel, large terms of the inverse's blocks cancel,
-    // and float would lose ten times as many digits as the product with S^-1 itself.
-    const Index l = s_inverse.cols;
-    const MatrixView<double> exact{thread_scratch<double, ExactSFactor>(l * l), l, l, l};
-    eigen(exact) = eigen(s_inverse).template cast<double>();
-    invert_upper_triangular(exact);
-    eigen(s_inverse) = eigen(exact).template cast<T>();
-  }
+  gemm<T>(1, transposed(u), u, 0, s);
+  eigen(s).diagonal().setConstant(T(0.5));
 }
 
 template <class T>
@@ -81,14 +59,6 @@ void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, Const
     const T along = units.col(i).dot(gradients.col(i));
     results.col(i) = (gradients.col(i) - along * units.col(i)) / norms(i);
   }
-}
-
-template <class T>
-void backward_of_inverse(MatrixView<const std::type_identity_t<T>> s_inverse,
-                         MatrixView<const std::type_identity_t<T>> d_t, MatrixView<T> workspace,
-                         MatrixView<T> d_s) {
-  gemm<T>(-1, transposed(s_inverse), d_t, 0, workspace);
-  gemm<T>(1, workspace, transposed(s_inverse), 0, d_s);
 }
 
 template <class T>
@@ -182,11 +152,9 @@ void haar_reflection_vectors(std::uint64_t seed, TensorView<T> v) {
 
 #define ORTHORNN_INSTANTIATE(T)                                                                      \
   template void normalize_reflectors<T>(ConstTensorView<T>, TensorView<T>, TensorView<T>);           \
-  template void inverse_s_factor<T>(MatrixView<const T>, MatrixView<T>);                             \
+  template void make_s_factor<T>(MatrixView<const T>, MatrixView<T>);                                \
   template void backward_of_normalize<T>(ConstTensorView<T>, ConstTensorView<T>, ConstTensorView<T>, \
                                          TensorView<T>);                                             \
-  template void backward_of_inverse<T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>,      \
-                                       MatrixView<T>);                                               \
   template void reflection_vectors_of<T>(ConstTensorView<T>, TensorView<T>);                         \
   template void reflection_vectors_of_columns<T>(ConstTensorView<T>, TensorView<T>);                 \
   template void haar_reflection_vectors<T>(std::uint64_t, TensorView<T>);

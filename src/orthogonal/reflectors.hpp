@@ -10,21 +10,15 @@ namespace orthornn {
 template <class T>
 void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> norms);
 
-/// S^-1 for S = I/2 + striu(U^T U), with zeros below the diagonal. U is N x L, s_inverse L x L.
+/// Makes S = I/2 + striu(U^T U) [L, L] of U [N, L] as `times_s_inverse` (linalg/s_factor.hpp) takes it.
 template <class T>
-void inverse_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T> s_inverse);
+void make_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T> s);
 
 /// The last step of every backward: dv_i = (du_i - u_i (u_i . du_i)) / |v_i|, all [L, N]. du and dv may be
 /// one.
 template <class T>
 void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, ConstTensorView<T> du,
                            TensorView<T> dv);
-
-/// dS from dT where T = S^-1: -S^-T dT S^-T. `workspace` is L x L; d_s may be d_t.
-template <class T>
-void backward_of_inverse(MatrixView<const std::type_identity_t<T>> s_inverse,
-                         MatrixView<const std::type_identity_t<T>> d_t, MatrixView<T> workspace,
-                         MatrixView<T> d_s);
 
 /// L reflection vectors [L, N] whose product is q [N, N]: columns are mapped to unit vectors one after
 /// another, the farthest first, by rank(I - q) reflections. Pairs of equal reflections make up the rest.

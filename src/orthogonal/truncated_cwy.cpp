@@ -6,6 +6,7 @@
 #include "core/host_copy.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
+#include "linalg/s_factor.hpp"
 #include "orthogonal/checks.hpp"
 #include "orthogonal/reflectors.hpp"
 #include "orthornn/core/error.hpp"
@@ -29,12 +30,12 @@ TruncatedCwy<T>::TruncatedCwy(Index n, Index m, const Execution& execution)
   const auto zeros = [&](const Shape& shape) { return Tensor<T>(shape, execution.device); };
   norms_ = zeros({m});
   unit_reflectors_ = zeros({m, n});
-  s_inverse_ = zeros({m, m});
+  s_ = zeros({m, m});
+  z_ = zeros({m, m});
   omega_ = zeros({n, m});
-  left_ = zeros({m, n});
-  right_ = zeros({m, m});
-  small_ = zeros({m, m});
-  product_ = zeros({m, m});
+  d_p_ = zeros({m, m});
+  d_units1_ = zeros({m, m});
+  d_s_ = zeros({m, m});
   d_units_ = zeros({m, n});
 }
 
@@ -58,12 +59,11 @@ void TruncatedCwy<T>::prepare(ConstTensorView<T> reflection_vectors) {
   check_tensor("reflection_vectors", reflection_vectors, parameter_shape(), execution_.device);
   normalize_reflectors<T>(reflection_vectors, unit_reflectors_, norms_);
   const auto u = columns_of(unit_reflectors_);
-  inverse_s_factor<T>(u, columns_of(s_inverse_));
-  // Omega^T = [I, 0] - (S^-1 U1^T)^T U^T, in the column-major view of Omega's C order.
-  const auto u1 = u.block(0, 0, m_, m_);
-  gemm<T>(1, u1, transposed(columns_of(s_inverse_)), 0, columns_of(small_));
+  make_s_factor<T>(u, columns_of(s_));
+  // Omega^T = [I, 0] - Z U^T, in the column-major view of Omega's C order.
+  times_s_inverse<T>(u.block(0, 0, m_, m_), transposed(columns_of(s_)), columns_of(z_));
   const auto omega_transposed = columns_of(omega_);
-  gemm<T>(-1, columns_of(small_), transposed(u), 0, omega_transposed);
+  gemm<T>(-1, columns_of(z_), transposed(u), 0, omega_transposed);
   add_to_diagonal(omega_transposed.block(0, 0, m_, m_), T{1});
 }
 
@@ -84,22 +84,17 @@ void TruncatedCwy<T>::backward(ConstTensorView<T> d_omega, TensorView<T> d_refle
   check_tensor("d_omega", d_omega, {n_, m_}, execution_.device);
   check_tensor("d_reflection_vectors", d_reflection_vectors, parameter_shape(), execution_.device);
   const auto u = columns_of(unit_reflectors_);
-  const auto u1 = u.block(0, 0, m_, m_);
-  const auto s_inverse = columns_of(s_inverse_);
   const auto d_omega_transposed = columns_of(d_omega);
-  const auto by_u = columns_of(right_);  // dOmega^T U
-  const auto by_u1 = columns_of(left_);  // dOmega U1
-  const auto m = columns_of(small_);
-  gemm<T>(1, d_omega_transposed, u, 0, by_u);
-  gemm<T>(1, transposed(d_omega_transposed), u1, 0, by_u1);
-  // dT = -U^T dOmega U1, then dS.
-  gemm<T>(-1, transposed(by_u), u1, 0, m);
-  backward_of_inverse<T>(s_inverse, m, columns_of(product_), m);
-  symmetrize_strict_upper(m);
-  // dU = -dOmega U1 S^-T + U (striu(dS) + striu(dS)^T), and -dOmega^T U S^-1 in its first M rows.
-  gemm<T>(-1, by_u1, transposed(s_inverse), 0, columns_of(d_units_));
-  gemm<T>(1, u, m, 1, columns_of(d_units_));
-  gemm<T>(-1, by_u, s_inverse, 1, columns_of(d_units_).block(0, 0, m_, m_));
+  const auto z = columns_of(z_), d_s = columns_of(d_s_), d_u1 = columns_of(d_units1_),
+             du = columns_of(d_units_);
+  gemm<T>(-1, d_omega_transposed, u, 0, columns_of(d_p_));
+  times_s_inverse<T>(columns_of(d_p_), columns_of(s_), d_u1);
+  // Of dS only the strict upper part is variable.
+  gemm<T>(-1, transposed(d_u1), z, 0, d_s);
+  symmetrize_strict_upper(d_s);
+  gemm<T>(-1, transposed(d_omega_transposed), z, 0, du);
+  gemm<T>(1, u, d_s, 1, du);
+  add<T>(d_u1, du.block(0, 0, m_, m_));
   backward_of_normalize<T>(unit_reflectors_, norms_, d_units_, d_reflection_vectors);
 }
 

@@ -3,6 +3,7 @@
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/packed_matrix.hpp"
+#include "linalg/s_factor.hpp"
 #include "products/reflections.hpp"
 
 namespace orthornn {
@@ -75,20 +76,20 @@ class CoefficientGradient {
 template <class T>
 class FactoredProduct final : public Product<T> {
  public:
-  FactoredProduct(TensorView<const T> units, TensorView<const T> s_inverse)
+  FactoredProduct(TensorView<const T> units, TensorView<const T> s)
       : Product<T>(units.device(), {.form = "factored", .coefficient_count = units.shape()[0]}),
         units_(units),
-        s_inverse_(s_inverse),
+        s_(s),
         product_(units.shape(), units.device()),
         gradient_(units.device()) {}
 
   void prepare() override {
     const auto u = columns_of(units_);
-    const auto s_inverse = columns_of(s_inverse_);
+    const auto s = columns_of(s_);
     const auto product = columns_of(product_);
-    gemm<T>(1, u, transposed(s_inverse), 0, product);
+    times_s_inverse<T>(u, transposed(s), product);
     coefficients_.pack(transposed(product));  // S^-1 U^T
-    gemm<T>(1, u, s_inverse, 0, product);
+    times_s_inverse<T>(u, s, product);
     coefficients_transposed_.pack(transposed(product));  // S^-T U^T
     reflectors_.pack(u);
   }
@@ -107,7 +108,7 @@ class FactoredProduct final : public Product<T> {
   }
 
  private:
-  TensorView<const T> units_, s_inverse_;
+  TensorView<const T> units_, s_;
   Tensor<T> product_;  // workspace of prepare
   PackedMatrix<T> coefficients_, coefficients_transposed_, reflectors_;
   CoefficientGradient<T> gradient_;
@@ -219,8 +220,8 @@ std::unique_ptr<Product<T>> dense_product(TensorView<const T> q) {
 }
 
 template <class T>
-std::unique_ptr<Product<T>> factored_product(TensorView<const T> units, TensorView<const T> s_inverse) {
-  return std::make_unique<FactoredProduct<T>>(units, s_inverse);
+std::unique_ptr<Product<T>> factored_product(TensorView<const T> units, TensorView<const T> s) {
+  return std::make_unique<FactoredProduct<T>>(units, s);
 }
 
 template <class T>

@@ -195,6 +195,30 @@ TEST_CASE("bench rank-one-chain times chains in chunks and factor by factor", "[
         Approx(2e-9 * 15 * (6 * 4 * 35 + 8 * (3 * 5 + 3 * 7 + 4 / 3.0))));
 }
 
+TEST_CASE("bench convergence fits how the least gradient falls", "[cli][bench]") {
+  const TemporaryFolder folder;
+  const std::string page = folder / "curves.html", file = folder / "c.json";
+  check_success(run({"bench", "convergence", "--hidden", "6", "--reflections", "N,2", "--steps", "2000",
+                     "--seeds", "1,2", "--page", page, "--json", file}));
+  const Json results = Json::parse(content(file));
+  REQUIRE(results.size() == 4);
+  for (const Json& result : results) {
+    CAPTURE(result.dump());
+    const Json& course = result.at("course");
+    CHECK(course.front().at(0) == 1);
+    CHECK(course.back().at(0) == 2000);
+    for (std::size_t i = 1; i < course.size(); ++i) CHECK(course[i].at(1) <= course[i - 1].at(1));
+    // The theorem speaks of k without end; 2000 steps show that gradients fall by far.
+    CHECK(result.at("slope").get<double>() < -0.25);
+  }
+  CHECK(results[2].at("reflections") == 2);
+  CHECK(results[1].at("seed") == 2);
+  CHECK_THAT(content(page), contains("L = 2, seed 1"));
+  check_refused(run({"bench", "convergence", "--hidden", "6", "--page", page}), 1,
+                {"curves.html", "--overwrite"});
+  check_refused(run({"bench", "convergence", "--steps", "10"}), 2, {"--steps", "10"});
+}
+
 TEST_CASE("bench position-scores times scores with and without position encoding", "[cli][bench]") {
   const TemporaryFolder folder;
   const std::string precision = GENERATE("fp32", "fp64");

@@ -7,6 +7,7 @@
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
 #include "orthornn/version.hpp"
+#include "pages/line_fit.hpp"
 #include "support/occurrences.hpp"
 
 namespace fs = std::filesystem;
@@ -128,7 +129,7 @@ TEST_CASE("bench compare times every method at every size", "[cli][compare]") {
           (timed.at("method") == "t-cwy" || timed.at("method") == "own"));
   }
   // docs/math.md, section 2.3, at N = 9 and M = 6.
-  const std::pair<const char*, double> operations[] = {{"t-cwy", 4 * 9 * 36 + 7 * 72},
+  const std::pair<const char*, double> operations[] = {{"t-cwy", 4 * 9 * 36 + 216},
                                                        {"own", 4 * 9 * 36 + 14 * 72},
                                                        {"rgd-c-qr", 10 * 9 * 36 - 2 * 72},
                                                        {"rgd-e-qr", 14 * 9 * 36 - 2 * 72},
@@ -171,6 +172,20 @@ TEST_CASE("bench compare prints tables and what CWY gains at each N", "[cli][com
   CHECK(std::regex_search(result.output, gains));
   CHECK(result.output.find('*') == result.output.find("* fewer"));
   CHECK(fs::is_empty(folder.path()));
+}
+
+TEST_CASE("bench compare says how times grow with N, from three sizes on", "[cli][compare]") {
+  const std::vector<double> sizes = {2, 4, 16}, cubes = {3 * 8, 3 * 64, 3 * 4096};
+  CHECK(program::power_of_growth(sizes, cubes).value() == Approx(3));
+  CHECK(program::power_of_growth({1, 2}, {1, 2}) == std::nullopt);
+  CHECK(program::power_of_growth(sizes, {1, 2, 0}) == std::nullopt);
+  const ProgramResult result = run({"bench", "compare", "--hidden", "4,8,16", "--reflections", "N", "--batch",
+                                    "2", "--length", "2", "--samples", "1"});
+  CHECK(result.exit_code == 0);
+  // Operations by formula grow exactly so: all are N^3 for M = N.
+  static const std::regex operations(R"(millions of operations by formula\n[^\n]+ N = 16     N to the\n)"
+                                     R"(T-CWY +N( +[\d.e-]+ ){3} +3\.00\n)");
+  CHECK(std::regex_search(result.output, operations));
 }
 
 TEST_CASE("bench compare ends with one sample where time is short, and says so", "[cli][compare]") {

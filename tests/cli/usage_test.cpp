@@ -132,6 +132,9 @@ const Help helps[] = {
     {{"bench", "compare"},
      {"--hidden", "--reflections", "--batch", "--length", "--samples", "--limit", "--device", "--threads",
       "--precision", "--verbose", "--out", "--json", "--overwrite"}},
+    {{"bench", "convergence"},
+     {"--hidden", "--reflections", "--batch", "--noise", "--steps", "--seeds", "--page", "--json",
+      "--overwrite"}},
     {{"bench", "train"},
      Arguments{"task", "--cell", "--reflections", "--seed", "--samples", "--device", "--threads",
                "--precision", "--rollout", "--json", "--overwrite"} +

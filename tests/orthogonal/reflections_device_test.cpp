@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "linalg/elementwise.hpp"
+#include "linalg/s_factor.hpp"
 #include "orthogonal/reflectors.hpp"
 #include "products/reflections.hpp"
 #include "support/catch.hpp"
@@ -122,12 +123,13 @@ template <class T>
 void check_inverse_of_s(const Tensor<T>& u, Device device, double bound) {
   const Index l = u.shape()[0];
   CAPTURE(l, u.shape()[1], sizeof(T));
-  Tensor<double> expected({l, l});
-  const Tensor<double> exact = cast<double>(u);
-  inverse_s_factor<double>(columns_of(exact), columns_of(expected));
+  Tensor<double> expected({l, l}), s({l, l});
+  const Tensor<double> exact = cast<double>(u), identity = identity_matrix<double>(l);
+  make_s_factor<double>(columns_of(exact), columns_of(s));
+  times_s_inverse<double>(columns_of(identity), columns_of(std::as_const(s)), columns_of(expected));
   const Tensor<T> there = u.copy(device);
   Tensor<T> found(Shape{l, l}, device);
-  inverse_s_factor<T>(columns_of(there), columns_of(found));
+  make_s_factor<T>(columns_of(there), columns_of(found));
   CHECK(relative_error(found.copy(Device::cpu()), expected) <= bound);
   const Tensor<T> host = found.copy(Device::cpu());
   for (Index j = 0; j < l; ++j) {

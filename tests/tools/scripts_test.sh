@@ -390,11 +390,12 @@ run CAPABILITY=7.5 "$project/tools/test" --fast
 called '^cmake --preset release .*-DORTHORNN_CUDA=OFF$'
 
 subject="test with nvcc but no GPU"
-impostor nvcc <<<'exit 0'
+impostor nvcc <<<'echo "--Ofast-compile <0|min|mid|max>"'
 forget_calls
 run "$project/tools/test" --all
 exits 0
 ends_with "10 passed, 0 failed, 4 skipped"
+called '^cmake --preset kernels .*-DCMAKE_CUDA_FLAGS=-Ofc=max$'
 called '^cmake --build --preset kernels --target orthornn_cuda$'
 rm "$bin/nvcc"
 

@@ -10,15 +10,16 @@ namespace orthornn::program {
 
 // Every benchmark is a file of this folder. It has its name here and in the list below.
 Benchmark rollout_benchmark(), prepare_benchmark(), train_benchmark(), delta_product_benchmark(),
-    rank_one_chain_benchmark(), position_scores_benchmark(), translate_benchmark(), compare_benchmark();
+    rank_one_chain_benchmark(), position_scores_benchmark(), translate_benchmark(), compare_benchmark(),
+    convergence_benchmark();
 
 namespace {
 
 const std::vector<Benchmark>& benchmarks() {
-  static const std::vector<Benchmark> list = {rollout_benchmark(),        prepare_benchmark(),
-                                              train_benchmark(),          delta_product_benchmark(),
-                                              rank_one_chain_benchmark(), position_scores_benchmark(),
-                                              translate_benchmark(),      compare_benchmark()};
+  static const std::vector<Benchmark> list = {
+      rollout_benchmark(),       prepare_benchmark(),        train_benchmark(),
+      delta_product_benchmark(), rank_one_chain_benchmark(), position_scores_benchmark(),
+      translate_benchmark(),     compare_benchmark(),        convergence_benchmark()};
   return list;
 }
 

@@ -122,7 +122,7 @@ struct StiefelMethod {
   std::optional<StiefelSgd> step = std::nullopt;
 };
 const StiefelMethod stiefel_methods[] = {
-    {"t-cwy", "T-CWY", "4 N M^2 + 7/3 M^3", 4, 7.0 / 3, StiefelKind::truncated_cwy},
+    {"t-cwy", "T-CWY", "4 N M^2 + M^3", 4, 1, StiefelKind::truncated_cwy},
     {"own", "OWN", "4 N M^2 + 14/3 M^3", 4, 14.0 / 3, StiefelKind::weight_normalization},
     {"rgd-c-qr", "RGD-C-QR", "10 N M^2 - 2/3 M^3", 10, -2.0 / 3, StiefelKind::matrix,
      StiefelSgd{StiefelSgd::Metric::canonical, StiefelSgd::Retraction::qr}},
@@ -184,12 +184,17 @@ struct ComparedRow {
   std::function<Measured()> make;
 };
 
+/// Whether this build has the cell on a device.
+bool is_timed(const BenchCell& cell, Device device) {
+  if (std::holds_alternative<CudnnLayer>(cell.kind)) return device.is_cuda();
+  return cell.name != WeightNormalization::name || has_decompositions(device);
+}
+
 std::vector<ComparedRow> compared_rows(const CompareBenchmark& settings, const Execution& execution) {
   const Device device = execution.device;
   std::vector<std::string> cells;
   for (const BenchCell& cell : bench_cells()) {
-    if (!cell.title.empty() && (device.is_cuda() || !std::holds_alternative<CudnnLayer>(cell.kind)))
-      cells.push_back(cell.name);
+    if (!cell.title.empty() && is_timed(cell, device)) cells.push_back(cell.name);
   }
   const auto sized = sized_cells(cells, settings.hidden, settings.reflections, AboveN::is_left_out);
   const auto text_of = [](const SizedCell& one) {
@@ -322,12 +327,14 @@ void print_compared_recurrences(const Json& comparison) {
   }
 }
 
-/// A table with a column for each N and a row for each method and L (or M); `key` is one of the results'.
+/// A table with a column for each N and a row for each method and L (or M); `key` is one of the results'. The
+/// last column is the power of N with which the row grows.
 void print_table(const Json& comparison, const std::string& title, const std::string& list, const char* key) {
   const ComparisonTable table = comparison_table(comparison, list);
   fmt::print("\n{}\n{:<40}{:>5}", title, "", list == "stiefel" ? "M" : "L");
   for (const Index n : table.hidden) fmt::print("{:>11}", fmt::format("N = {}", n));
-  fmt::print("\n");
+  const bool shows_growth = table.hidden.size() >= sizes_of_growth;
+  fmt::print("{}\n", shows_growth ? "     N to the" : "");
   for (const ComparisonRow& row : table.rows) {
     std::string cells;
     for (const Json* result : row.results) {
@@ -336,6 +343,7 @@ void print_table(const Json& comparison, const std::string& title, const std::st
     }
     if (cells.find_first_not_of(' ') == std::string::npos) continue;
     const std::string name = list == "speed_up" ? bench_cell(row.method).title : row.name;
+    if (shows_growth) cells += fmt::format("{:>12}", growth_cell(table, row, key));
     fmt::print("{:<40}{:>5}{}\n", name, row.reflections, cells);
   }
 }

@@ -87,9 +87,8 @@ class ComparisonPage {
         "An optimizer step on the N × M matrices with orthonormal columns: T-CWY forms Omega from its "
         "reflection vectors and turns the gradient of Omega into theirs; Riemannian gradient descent (RGD, "
         "with canonical or Euclidean metric, QR or Cayley retraction) moves Omega itself. Products of T-CWY "
-        "use all threads, factorizations of RGD one. The formula of T-CWY counts the forming of Omega. OWN "
-        "was not timed: this library has no implementation of it.");
-    if (has_gpu()) page.paragraph("RGD was not timed either: this library has it on the CPU alone.");
+        "use all threads, factorizations of RGD one. The formulas of T-CWY and OWN count the forming of "
+        "Omega.");
     page.figures(stiefel_times());
     page.table(stiefel_table());
     return page.str();
@@ -230,10 +229,13 @@ class ComparisonPage {
                      const char* first_column = "method") const {
     HtmlTable result{.caption = caption, .columns = {first_column, "L"}, .naming_columns = 2};
     for (const Index n : table.hidden) result.columns.push_back(fmt::format("N = {}", n));
+    const bool shows_growth = table.hidden.size() >= sizes_of_growth;
+    if (shows_growth) result.columns.push_back("grows as N to the");
     for (const ComparisonRow& row : table.rows) {
       std::vector<std::string>& cells = result.rows.emplace_back();
       cells = {row.name, row.reflections};
       for (const Json* one : row.results) cells.push_back(comparison_cell(comparison_, one, key));
+      if (shows_growth) cells.push_back(growth_cell(table, row, key));
     }
     return result;
   }

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "orthornn/core/error.hpp"
+#include "pages/line_fit.hpp"
 #include "support/number_text.hpp"
 #include "support/reflection_count.hpp"
 
@@ -70,6 +72,17 @@ std::string comparison_cell(const Json& comparison, const Json* result, const st
                          std::cmp_less(array_member(*result, "total_samples_ms").size(),
                                        integer_member(object_member(comparison, "settings"), "samples"));
   return short_number(result->at(key)) + (cut_short ? "*" : "");
+}
+
+std::string growth_cell(const ComparisonTable& table, const ComparisonRow& row, const std::string& key) {
+  std::vector<double> sizes, medians;
+  for (std::size_t i = 0; i < row.results.size(); ++i) {
+    if (row.results[i] == nullptr || !row.results[i]->contains(key)) continue;
+    sizes.push_back(static_cast<double>(table.hidden[i]));
+    medians.push_back(row.results[i]->at(key));
+  }
+  const std::optional<double> power = power_of_growth(sizes, medians);
+  return power ? fmt::format("{:.2f}", *power) : "";
 }
 
 }  // namespace orthornn::program

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,11 @@ ComparisonTable comparison_table(const Json& comparison, const std::string& list
 /// The median of `key` ("total_ms" ...) as text, "" if there is none. A star means that the time limit
 /// allowed fewer samples than requested.
 std::string comparison_cell(const Json& comparison, const Json* result, const std::string& key);
+
+/// Sizes N from which on a table says how its rows grow.
+inline constexpr std::size_t sizes_of_growth = 3;
+
+/// The power of N with which the medians of `key` grow, as text (pages/line_fit.hpp). "" for fewer sizes.
+std::string growth_cell(const ComparisonTable& table, const ComparisonRow& row, const std::string& key);
 
 }  // namespace orthornn::program

@@ -15,10 +15,8 @@ template <class T>
 struct Factors {
   /// [N, N], for products with Q itself.
   TensorView<const T> q = {};
-  /// [L, N], for products by reflections: the unit reflectors u_i. Their gradient includes that of S^-1.
+  /// [L, N], for products by reflections: the unit reflectors u_i. Their gradient includes that of S.
   TensorView<const T> units = {};
-  /// [L, L], column-major, for the factored product.
-  TensorView<const T> s_inverse = {};
 };
 
 /// Which matrix a product applies.
@@ -68,9 +66,10 @@ class Product {
 /// One N x N product a step.
 template <class T>
 std::unique_ptr<Product<T>> dense_product(TensorView<const T> q);
-/// Two N x L products a step: z = S^-1 U^T h, Q h = h - U z.
+/// Two N x L products a step: z = S^-1 U^T h, Q h = h - U z. `s` [L, L] is column-major: S in host memory,
+/// S^-1 on a GPU.
 template <class T>
-std::unique_ptr<Product<T>> factored_product(TensorView<const T> units, TensorView<const T> s_inverse);
+std::unique_ptr<Product<T>> factored_product(TensorView<const T> units, TensorView<const T> s);
 /// One reflection after another, the last one first. Tiles of the batch go through all reflections in the
 /// first-level cache, or in a GPU's registers; with the stored coefficients, the gradient is a few matrix
 /// products.
