@@ -600,9 +600,10 @@ esac
 metrics="\"loss\": 0.0$seed, \"accuracy\": $accuracy"
 [[ $2 != adding && $2 != translate ]] || metrics="\"loss\": 0.0$seed"
 [[ $2 != video ]] || metrics="$metrics, \"mse\": 0.02, \"ssim\": 0.7"
-translations=''
+translations='' parameters=12345
+[[ $2 != translate ]] || parameters=$((12345678 + seed))
 [[ $2 != translate ]] || translations=', "translations": {"perplexity": 4.0'$seed', "bleu": {"score": 45.5}, "chrf": {"score": 64}}'
-echo "{\"solved\": $solved, \"steps\": $steps, \"seconds\": $seed.5, \"parameters\": 12345,
+echo "{\"solved\": $solved, \"steps\": $steps, \"seconds\": $seed.5, \"parameters\": $parameters,
   \"test\": {\"last\": {\"loss\": 9}, \"best\": {$metrics}}$translations}" >"$folder/results.json"
 exit $status
 E2
@@ -666,7 +667,7 @@ else
   called "^orthornn report $table/defaults/adding-750 --out $table/defaults/adding-750.html$"
   exists "$table/defaults/copying-200.html"
   says "| CWY, L = 128 | 12,345 | 200 ± 100 steps, 2.5 ± 1.0 s (3 of 3) |"
-  says "| unconstrained | 12,345 | 50.0 ± 0.0 % right, loss 0.02 ± 0.01 (0 of 3) | loss 0.02 ± 0.01 (0 of 3) |"
+  says "| unconstrained | 12,345 | 50.0 ± 0.0 % right, loss 0.0200 ± 0.0100 (0 of 3) | loss 0.0200 ± 0.0100 (0 of 3) |"
   says "| 3 diverged (0 of 3) | "
   check "a training that went on has no seconds" grep -q '^copying-200,expm,1,solved,100,,12345,' "$table/defaults.csv"
   says "| exponential | 12,345 | 200 ± 100 steps, 3.0 ± 0.7 s (3 of 3) |"
@@ -747,10 +748,30 @@ else
   called "^orthornn train translate .* --data $project/data/tatoeba$"
   called "^orthornn train video --clips mnist --cell convneru --hidden-kernel zeros --steps 5 .* --data $project/data/mnist$"
   says "| cell | parameters | perplexity | BLEU | chrF2 | seconds |"
-  says "| LSTM | 12,345 | 4.02 ± 0.01 | 45.5 ± 0.0 | 64.0 ± 0.0 | 2.5 ± 1.0 |"
+  says "| LSTM | 12,345,680 ± 1 | 4.02 ± 0.01 | 45.5 ± 0.0 | 64.0 ± 0.0 | 2.5 ± 1.0 |"
   says "| ConvNERU, free, begins as zeros | 12,345 | 0.0200 ± 0.0000 | 0.700 ± 0.000 | 2.5 ± 1.0 |"
   says "| LSTM | 12,345 | 99.2 ± 0.1 % right, 2.5 ± 1.0 s |"
   says "- translation, GRU: seed 1, 2, 3 (not named by --cells)"
+
+  subject="learning-table, an interrupted training, now with other options"
+  echo 130 >"$scratch/expm"
+  learning copying --seeds 1 --cells exprnn --out "$scratch/anew"
+  exits 130
+  exists "$scratch/anew/copying/copying-1000/exprnn/seed1/best.h5"
+  rm "$scratch/expm"
+  forget_calls
+  learning copying --seeds 1 --cells exprnn --out "$scratch/anew" --steps 5
+  exits 0
+  called '--cell expm .*--steps 5'
+  not_called '--resume'
+  is_absent "$scratch/anew/copying/copying-1000/exprnn/seed1/best.h5"
+
+  subject="learning-table mnist, on the CPU, which has fp32 alone"
+  forget_calls
+  learning mnist --device cpu --seeds 1 --cells lstm --out "$scratch/cpu"
+  exits 0
+  called '--cell lstm --hidden 512 --epochs 15 --seed 1 --device cpu '
+  not_called '--precision'
 
   subject="learning-table, a signal"
   touch "$scratch/patient"
