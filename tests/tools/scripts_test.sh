@@ -775,11 +775,13 @@ else
 
   subject="learning-table, a signal"
   touch "$scratch/patient"
-  run bash -c '"$1/tools/learning-table" translation --out "$SCRATCH/stopped" --cells gru & script=$!
+  # As a terminal does, to the whole process group.
+  run bash -c 'set -m
+    "$1/tools/learning-table" translation --out "$SCRATCH/stopped" --cells gru & script=$!
     until [[ -e $SCRATCH/begun ]]; do sleep 0.05; done
-    kill -TERM $script
+    kill -TERM -- -$script
     until [[ -e $SCRATCH/signals ]]; do sleep 0.05; done
-    kill -TERM $script
+    kill -TERM -- -$script
     wait $script' - "$project"
   exits 130
   says "Interrupted"
