@@ -184,3 +184,8 @@ def test_floats_and_the_arguments_of_the_neighbours():
 def test_wrong_arguments_are_named(name, call):
     with pytest.raises(ValueError, match=f"^{name}: "):
         call()
+
+
+def test_other_types_of_numbers_are_refused():
+    with pytest.raises(TypeError, match="expected torch.float32 or torch.float64, found torch.bfloat16"):
+        ot.OrthogonalLinear(3, 3, dtype=torch.bfloat16)

@@ -19,7 +19,8 @@ class OrthogonalLinear(nn.Linear):
     So |y - y'| <= |x - x'|, with equality where out_features >= in_features. A square W is orthogonal: the
     map has an inverse, and the logarithm of its determinant is 0. The arguments are those of
     `torch.nn.Linear`. The weight is parametrized: by `Cwy` if it is square, else by `TruncatedCwy`. Assign
-    `weight` to start from a given one; others are drawn uniformly.
+    `weight` to start from a given one; others are drawn uniformly. Raises ValueError for sizes below 1, and
+    TypeError for a dtype that is neither torch.float32 nor torch.float64.
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None,
@@ -59,7 +60,8 @@ class OrthogonalConv2d(nn.Conv2d):
     orthogonal map of each pixel: it has an inverse, and the logarithm of its determinant is 0.
 
     The arguments are the first ones of `torch.nn.Conv2d`. The image keeps its height and width, at a stride
-    of 1. Assign `weight` to start from a given kernel; others are drawn uniformly.
+    of 1. Assign `weight` to start from a given kernel; others are drawn uniformly. It raises as
+    OrthogonalLinear.
     """
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: int | tuple[int, int], *,
