@@ -61,6 +61,7 @@ def decode(z):
 
 
 torch.manual_seed(1)
+torch.set_num_threads(1)  # for tensors as small as these
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 flow, normal = nn.ModuleList(Block() for _ in range(6)), MultivariateNormal(torch.zeros(2), torch.eye(2))
 optimizer = torch.optim.Adam(flow.parameters(), 1e-2)
