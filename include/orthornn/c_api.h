@@ -137,7 +137,10 @@ enum {
    * diagonal entries -1. */
   ORTHORNN_CAYLEY = 2,
   /** Q = exp(X - X^T) from X [N, N]. */
-  ORTHORNN_EXPM = 3
+  ORTHORNN_EXPM = 3,
+  /** Orthogonal weight normalization: Q = V (V^T V)^-1/2 from V [N, N], the orthogonal matrix nearest to V.
+   */
+  ORTHORNN_OWN = 4
 };
 
 /** How parameters are drawn. */
@@ -148,7 +151,8 @@ enum {
   ORTHORNN_INIT_CAYLEY = 1,
   /** Q uniform over the orthogonal matrices that the parametrization reaches. */
   ORTHORNN_INIT_HAAR = 2,
-  /** Standard normal reflection vectors; for Cayley and the exponential a normal X of variance 1 / N. */
+  /** Standard normal reflection vectors; for Cayley and the exponential a normal X of variance 1 / N; for
+   * orthogonal weight normalization as ORTHORNN_INIT_HAAR. */
   ORTHORNN_INIT_NORMAL = 3
 };
 
@@ -156,11 +160,11 @@ enum {
 typedef struct orthornn_transition {
   /** ORTHORNN_F32 or ORTHORNN_F64. */
   int32_t dtype;
-  /** ORTHORNN_CWY, .._HOUSEHOLDER, .._CAYLEY or .._EXPM. */
+  /** ORTHORNN_CWY, .._HOUSEHOLDER, .._CAYLEY, .._EXPM or .._OWN. */
   int32_t kind;
   /** Size N of Q, 1 or more. */
   int64_t size;
-  /** Number L of reflections, 1 to N, or 0 for N; 0 for Cayley and the exponential. */
+  /** Number L of reflections, 1 to N, or 0 for N; 0 for parametrizations without reflections. */
   int64_t reflections;
   /** Cayley: entries -1 of D, 0 to N; 0 for the others. */
   int64_t negative_signs;
@@ -182,9 +186,9 @@ ORTHORNN_EXPORT orthornn_status orthornn_transition_parameters_of(const orthornn
 ORTHORNN_EXPORT orthornn_status orthornn_transition_forward_workspace(const orthornn_device *device,
                                                                       const orthornn_transition *transition,
                                                                       int64_t *bytes);
-/** Computes q [N, N] from the parameters. Returns ORTHORNN_INVALID_VALUE for parameters that are not finite
- * and for a reflection vector of zeros, which the message names by its index; on a GPU, orthornn_synchronize
- * returns it. */
+/** Computes q [N, N] from the parameters. Returns ORTHORNN_INVALID_VALUE for parameters that are not finite,
+ * for a reflection vector of zeros, which the message names by its index, and for a singular V of orthogonal
+ * weight normalization; on a GPU, orthornn_synchronize returns it. */
 ORTHORNN_EXPORT orthornn_status orthornn_transition_forward(const orthornn_device *device,
                                                             const orthornn_transition *transition,
                                                             const void *parameters, void *q, void *workspace,

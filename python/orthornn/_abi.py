@@ -21,7 +21,7 @@ F32, F64, BF16 = range(3)
 # Precisions
 PRECISION_FP32, PRECISION_TF32, PRECISION_BF16 = range(3)
 # Parametrizations
-CWY, HOUSEHOLDER, CAYLEY, EXPM = range(4)
+CWY, HOUSEHOLDER, CAYLEY, EXPM, OWN = range(5)
 # Initializations
 INIT_HENAFF, INIT_CAYLEY, INIT_HAAR, INIT_NORMAL = range(4)
 # Activations

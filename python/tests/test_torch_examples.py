@@ -49,9 +49,21 @@ def test_filters_stay_orthonormal():
     assert float(text.split()[-1]) < 1e-5
 
 
+def plot_of(tmp_path):
+    """The file of a plot, if there is matplotlib, which plots alone need."""
+    return [tmp_path / "plot.png"] if importlib.util.find_spec("matplotlib") else []
+
+
+def test_flow(tmp_path):
+    file = plot_of(tmp_path)
+    text = run(sys.executable, EXAMPLES / "torch_flow.py", 250, *file, folder=tmp_path)
+    assert all(x.stat().st_size > 10000 for x in file)
+    # A Gaussian has one mode, the moons have a bent line.
+    assert numbers(text, "flow")[0] < numbers(text, "Gaussian")[0] - 0.5
+
+
 def test_hidden_norms(tmp_path):
-    # The plot alone needs matplotlib.
-    file = [tmp_path / "norms.png"] if importlib.util.find_spec("matplotlib") else []
+    file = plot_of(tmp_path)
     text = run(sys.executable, EXAMPLES / "torch_hidden_norms.py", *file, folder=tmp_path)
     assert all(x.stat().st_size > 10000 for x in file)
     # The gradient of an orthogonal recurrence arrives; that of nn.RNN vanishes.

@@ -41,7 +41,8 @@ def options(cells, kind=None, answer="every_step"):
 
 
 MODELS = {
-    **{kind: options([orthogonal(kind)]) for kind in ("cwy", "householder", "cayley", "expm", "free")},
+    **{kind: options([orthogonal(kind)]) for kind in ("cwy", "householder", "cayley", "expm",
+                                                        "own", "matrix", "free")},
     "one_hot": options([orthogonal(), orthogonal("expm", activation="tanh")],
                        {"kind": "one_hot", "symbols": 4}),
     "embedding": options([orthogonal(input_matrix="stiefel")], {"kind": "embedding", "tokens": 4, "size": 5}),
@@ -55,7 +56,8 @@ MODELS = {
         {"kind": "residual", "layers": [{"kind": "rms_norm", "epsilon": 1e-5}, deltaproduct(),
                                         {"kind": "dropout", "rate": 0.5}]},
         {"kind": "residual", "layers": [{"kind": "gated_mlp", "mlp_size": 0}]}], answer="last_step"),
-    "bidirectional": options([{"kind": "bidirectional", "layers": [orthogonal(), orthogonal("cayley")]}]),
+    "bidirectional": options([{"kind": "bidirectional",
+                               "layers": [orthogonal("own"), orthogonal("cayley")]}]),
 }
 
 
@@ -107,6 +109,7 @@ def own_modules():
     yield nn.ModuleList([nn.Embedding(4, 6), nn.GRU(6, 5), nn.Linear(5, 3)]), {"answer": "last_step"}
     yield (nn.ModuleList([ot.CayleyRnn(4, 8, negative_signs=3), nn.Linear(8, 3)]),
            {"input": "one_hot", "loss": "mean_squared_error"})
+    yield nn.Sequential(ot.OwnRnn(4, 8, 2, dropout=0.5), ot.MatrixRnn(8, 8), nn.Linear(8, 3)), {}
 
 
 def outputs_of(module, x, answer="every_step"):
@@ -122,7 +125,7 @@ def outputs_of(module, x, answer="every_step"):
     return y.transpose(0, 1) if answer == "every_step" else y[-1]
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_module_of_a_users_own_is_a_model(number, tmp_path):
     torch.manual_seed(9)
     module, named = list(own_modules())[number]

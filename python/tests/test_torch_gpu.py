@@ -52,7 +52,7 @@ def product(names, **named):
 def functions():
     """Names, functions of tensors, and the tensors. Numbers that are no tensors of theirs are in host
     memory."""
-    for kind in "cwy", "householder", "cayley", "expm":
+    for kind in "cwy", "householder", "cayley", "expm", "own":
         yield kind, lambda x, kind=kind: (ot.transition(kind, x),), [parameter(kind, 40, 30)]
     yield "stiefel", lambda v: (ot.stiefel(v),), [normal(20, 40)]
     for activation in "tanh", "relu", "abs", "modrelu", "identity":
@@ -242,7 +242,7 @@ def captured(function):
         yield wanted, results
 
 
-CAPTURED = [name for name in FUNCTIONS if not name.startswith(("cayley", "expm"))]
+CAPTURED = [name for name in FUNCTIONS if not name.startswith(("cayley", "expm", "own"))]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

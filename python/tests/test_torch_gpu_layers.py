@@ -11,6 +11,7 @@ from test_torch_operations import normal  # noqa: E402
 
 @pytest.mark.parametrize("layer", [lambda: ot.CwyRnn(6, 20, 2), lambda: ot.HouseholderRnn(6, 20),
                                    lambda: ot.CayleyRnn(6, 20), lambda: ot.ExpRnn(6, 20),
+                                   lambda: ot.OwnRnn(6, 20),
                                    lambda: ot.DeltaProduct(6, 20, convolution=3, state_decay=True),
                                    lambda: ot.DeltaProduct(6, 20, factor="rwkv7", state_decay=True)])
 def test_layers_are_those_of_the_cpu(layer):

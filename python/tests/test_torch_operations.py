@@ -87,7 +87,7 @@ def delta_reference(inputs, sequences, scale=1.0):
 
 # Values
 
-@pytest.mark.parametrize("kind", ["cwy", "householder", "cayley", "expm"])
+@pytest.mark.parametrize("kind", list(reference.TRANSITIONS))
 def test_transition_is_its_formula(kind):
     x = parameter(kind)
     torch.testing.assert_close(ot.transition(kind, x), reference.TRANSITIONS[kind](x), **CLOSE)
@@ -249,7 +249,7 @@ def test_tensors_that_are_not_contiguous_and_empty_ones():
 
 # Gradients
 
-@pytest.mark.parametrize("kind", ["cwy", "householder", "cayley", "expm"])
+@pytest.mark.parametrize("kind", list(reference.TRANSITIONS))
 def test_gradient_of_transition(kind):
     assert torch.autograd.gradcheck(lambda x: ot.transition(kind, x), parameter(kind, grad=True))
 
@@ -507,6 +507,7 @@ def wrong_calls():
     yield "^kind: ", ValueError, lambda: ot.transition("fast", normal(3, 5))
     yield "^negative_signs: ", ValueError, lambda: ot.transition("cayley", normal(5, 5), negative_signs=6)
     yield "vector 1", ValueError, lambda: ot.transition("cwy", torch.diag(torch.tensor([1.0, 0, 1])))
+    yield "independent", ValueError, lambda: ot.transition("own", torch.ones(3, 3))
     yield "^vectors: ", ValueError, lambda: ot.stiefel(normal(6, 5))
     yield "^q: ", ValueError, roll(q=q[:, :4])
     yield "^q: ", TypeError, roll(q=q.half())
@@ -539,10 +540,10 @@ def wrong_calls():
     yield "^left_scales: ", ValueError, lambda: ot.rank_one_chain(left, left, s, left_scales=left)
 
 
-@pytest.mark.parametrize("number", range(33))
+@pytest.mark.parametrize("number", range(34))
 def test_wrong_arguments_are_named(number):
     calls = list(wrong_calls())
-    assert len(calls) == 33
+    assert len(calls) == 34
     message, error, call = calls[number]
     with pytest.raises(error, match=message):
         call()

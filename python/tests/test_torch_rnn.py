@@ -11,7 +11,7 @@ import orthornn.torch as ot  # noqa: E402
 import torch_references as reference  # noqa: E402
 from orthornn.torch.rnn import UnconstrainedRnn  # noqa: E402
 
-LAYERS = [ot.CwyRnn, ot.HouseholderRnn, ot.CayleyRnn, ot.ExpRnn, UnconstrainedRnn]
+LAYERS = [ot.CwyRnn, ot.HouseholderRnn, ot.CayleyRnn, ot.ExpRnn, ot.OwnRnn, ot.MatrixRnn, UnconstrainedRnn]
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
@@ -99,7 +99,7 @@ def test_packed_sequences(enforce_sorted, with_start):
     assert pad_packed_sequence(y)[1].tolist() == lengths
 
 
-@pytest.mark.parametrize("kind", LAYERS[:4])
+@pytest.mark.parametrize("kind", LAYERS[:5])
 def test_gradients_reach_the_parameter_of_q(kind):
     """Those of the layer are those of the formulas in torch operations."""
     layer = make(kind, activation="modrelu")
@@ -147,6 +147,15 @@ def test_parameters_start_as_in_the_library():
     assert angles.min() < -2.5 and angles.max() > 2.5
     # The default of Cayley has slow rotations only.
     assert ot.CayleyRnn(3, 300).transition_matrix().diagonal().min() > -1e-5
+
+
+@pytest.mark.parametrize("init", ["henaff", "cayley", "haar", "normal"])
+@pytest.mark.parametrize("kind", [ot.OwnRnn, ot.MatrixRnn, UnconstrainedRnn])
+def test_a_matrix_starts_orthogonal(kind, init):
+    layer = make(kind, 3, 40, init=init, dtype=torch.float32)
+    q = layer.get_parameter(layer._transition_name + "_l0").double()
+    # Each entry is rounded once.
+    torch.testing.assert_close(q.T @ q, torch.eye(40, dtype=torch.float64), rtol=0, atol=1e-6)
 
 
 def test_seed_of_torch_decides_the_parameters():

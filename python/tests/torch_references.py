@@ -25,8 +25,15 @@ def exponential(x):
     return torch.linalg.matrix_exp(x - x.T)
 
 
+def nearest_orthogonal(v):
+    """Q = V (V^T V)^-1/2, by Newton's iteration, whose gradient needs no distinct singular values."""
+    for _ in range(30):
+        v = (v + torch.linalg.inv(v).T) / 2
+    return v
+
+
 TRANSITIONS = {"cwy": product_of_reflections, "householder": product_of_reflections, "cayley": cayley,
-               "expm": exponential}
+               "expm": exponential, "own": nearest_orthogonal}
 
 
 def activate(name, a, modrelu_bias):

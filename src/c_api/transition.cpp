@@ -9,11 +9,11 @@
 namespace orthornn::c_api {
 namespace {
 
-enum class Kind { cwy, householder, cayley, expm };
+enum class Kind { cwy, householder, cayley, expm, own };
 
 /// The options of a parametrization. Throws ArgumentError.
 TransitionOptions options_of(const orthornn_transition& transition, Init init = Init::henaff) {
-  const Kind kind = value_of("transition.kind", transition.kind, Kind::expm);
+  const Kind kind = value_of("transition.kind", transition.kind, Kind::own);
   const Index n = size_of("transition.size", transition.size, 1);
   const bool reflects = kind == Kind::cwy || kind == Kind::householder;
   const Index reflections = size_of("transition.reflections", transition.reflections, 0, reflects ? n : 0);
@@ -26,8 +26,10 @@ TransitionOptions options_of(const orthornn_transition& transition, Init init = 
       return HouseholderProduct{.reflections = reflections, .init = init};
     case Kind::cayley:
       return ScaledCayley{.negative_signs = signs, .init = init};
-    default:
+    case Kind::expm:
       return MatrixExponential{.init = init};
+    default:
+      return WeightNormalization{.init = init};
   }
 }
 

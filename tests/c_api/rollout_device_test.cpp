@@ -7,6 +7,7 @@
 #include "c_api/gpu_case.hpp"
 #include "core/back_end.hpp"
 #include "cuda/core/graph.hpp"
+#include "linalg/decompositions.hpp"
 #include "support/gpu.hpp"
 #include "support/random_tensor.hpp"
 #include "support/tolerances.hpp"
@@ -97,10 +98,12 @@ struct MatrixCalls {
 
   MatrixCalls(std::int32_t of_kind, Index n, Index l, const orthornn_device* on)
       : kind(of_kind), size(n), reflections(l), device(on) {
-    const bool is_square = kind == ORTHORNN_CAYLEY || kind == ORTHORNN_EXPM;
+    const bool is_square = kind >= ORTHORNN_CAYLEY;
     const Shape of_q{n, kind < 0 ? l : n}, of_parameters{is_square ? n : l, n};
     const double deviation = is_square ? 1 / std::sqrt(static_cast<double>(n)) : 1;
     parameters = cast<T>(normal_tensor<float>(of_parameters, 1, deviation));
+    // |V - 3 I| is 2, so that V is far from singular.
+    for (Index i = 0; kind == ORTHORNN_OWN && i < n; ++i) parameters(i, i) += 3;
     d_q = cast<T>(normal_tensor<float>(of_q, 2));
     q.resize(of_q);
     d_parameters.resize(of_parameters);
@@ -235,8 +238,8 @@ TEMPLATE_TEST_CASE("Transitions on a GPU through the C interface are those of th
   const auto device = gpu();
   if (!device) return;
   const orthornn_device there = on_own_stream(*device);
-  for (const std::int32_t kind :
-       {-1, int{ORTHORNN_CWY}, int{ORTHORNN_HOUSEHOLDER}, int{ORTHORNN_CAYLEY}, int{ORTHORNN_EXPM}}) {
+  for (std::int32_t kind = -1; kind <= ORTHORNN_OWN; ++kind) {
+    if (kind == ORTHORNN_OWN && !has_decompositions(*device)) continue;
     for (const auto& [size, reflections] : {std::pair<Index, Index>{5, 3}, {64, 64}, {130, 40}}) {
       CAPTURE(kind, size, reflections);
       MatrixCalls<double> expected(kind, size, reflections, nullptr);

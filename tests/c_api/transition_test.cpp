@@ -44,8 +44,10 @@ TransitionOptions cpp_options(const orthornn_transition& transition) {
       return HouseholderProduct{.reflections = transition.reflections};
     case ORTHORNN_CAYLEY:
       return ScaledCayley{.negative_signs = transition.negative_signs};
-    default:
+    case ORTHORNN_EXPM:
       return MatrixExponential{};
+    default:
+      return WeightNormalization{};
   }
 }
 
@@ -55,7 +57,8 @@ std::vector<orthornn_transition> transitions(std::int32_t dtype, std::int64_t n)
           {dtype, ORTHORNN_HOUSEHOLDER, n, (n + 2) / 3, 0},
           {dtype, ORTHORNN_HOUSEHOLDER, n, n, 0},
           {dtype, ORTHORNN_CAYLEY, n, 0, n / 2},
-          {dtype, ORTHORNN_EXPM, n, 0, 0}};
+          {dtype, ORTHORNN_EXPM, n, 0, 0},
+          {dtype, ORTHORNN_OWN, n, 0, 0}};
 }
 
 template <class T>
@@ -129,7 +132,7 @@ TEST_CASE("Bad arguments of transitions are statuses that name the argument", "[
   using Options = orthornn_transition;
   require_error(forward(with(&Options::dtype, 9)), bad, "dtype is 9");
   require_error(forward(with(&Options::dtype, ORTHORNN_BF16)), bad, "dtype is 2");
-  require_error(forward(with(&Options::kind, 4)), bad, "kind is 4, expected 0 to 3");
+  require_error(forward(with(&Options::kind, 5)), bad, "kind is 5, expected 0 to 4");
   require_error(forward(with(&Options::kind, -1)), bad, "kind is -1");
   require_error(forward(with(&Options::size, 0)), bad, "size is 0");
   require_error(forward(with(&Options::size, -4)), bad, "size is -4");

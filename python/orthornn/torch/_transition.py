@@ -10,7 +10,8 @@ from .._library import library
 from ._calls import (DTYPES, addresses, bytes_of, check_number_type, check_shape, choice, define, device_key,
                      device_of, device_of_key, kept, key_of, no_second_derivatives, workspace_of)
 
-KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY, "expm": _abi.EXPM}
+KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY, "expm": _abi.EXPM,
+         "own": _abi.OWN}
 
 
 def _plan_of(parameters, kind, negative_signs):
@@ -94,18 +95,19 @@ def transition(kind: str, parameters: Tensor, *, negative_signs: int = 0) -> Ten
     """Returns the orthogonal matrix Q [N, N] of free parameters (docs/math.md, sections 1.1 and 3), with a
     gradient.
 
-    - kind: "cwy" or "householder" for reflection vectors [L, N]; "cayley" or "expm" for a matrix [N, N].
+    - kind: "cwy" or "householder" for reflection vectors [L, N]; "cayley", "expm" or "own" for a matrix
+      [N, N].
     - negative_signs: entries -1 of the fixed diagonal matrix of "cayley".
 
-    Raises TypeError and ValueError, naming the argument; ValueError for a reflection vector of zeros and for
-    parameters that are not finite.
+    Raises TypeError and ValueError, naming the argument; ValueError for a reflection vector of zeros, for a
+    singular matrix of "own" and for parameters that are not finite.
     """
     return FORWARD(parameters, kind, negative_signs)
 
 
 def parameter_of(kind: str, size: int, reflections: int | None = None) -> tuple[str, tuple[int, int]]:
-    """Name and shape of the parameter of Q [N, N], as in a model file; kinds are those of `transition` and
-    "free". Raises ValueError for a number of reflections outside 1 to N."""
+    """Name and shape of the parameter of Q [N, N], as in a model file; kinds are those of `transition`,
+    "matrix" and "free". Raises ValueError for a number of reflections outside 1 to N."""
     if kind in ("cwy", "householder"):
         count = size if reflections is None else reflections
         if not 1 <= count <= size:
@@ -113,7 +115,8 @@ def parameter_of(kind: str, size: int, reflections: int | None = None) -> tuple[
         return "reflection_vectors", (count, size)
     if reflections is not None:
         raise ValueError(f"reflections: expected None for {kind}, found {reflections}")
-    return ("matrix" if kind == "free" else "skew_parameters"), (size, size)
+    names = {"own": "proxy_matrix", "matrix": "stiefel_matrix", "free": "matrix"}
+    return names.get(kind, "skew_parameters"), (size, size)
 
 
 def _stiefel_plan_of(vectors):

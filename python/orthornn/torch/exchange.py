@@ -188,10 +188,10 @@ def _layers_of(child):
             if child.dropout > 0 and k + 1 < child.num_layers:
                 layers.append(Stateless(nn.Dropout(child.dropout), "dropout", rate=child.dropout))
         return layers
-    raise TypeError("module: expected children that are CwyRnn, HouseholderRnn, CayleyRnn, ExpRnn, "
-                    "DeltaProduct, torch.nn.LSTM or torch.nn.GRU between a first torch.nn.Embedding, if there "
-                    f"is one, and a last torch.nn.Linear, found {type(child).__name__}; a model file has no "
-                    "other layers")
+    raise TypeError("module: expected children that are CwyRnn, HouseholderRnn, CayleyRnn, ExpRnn, OwnRnn, "
+                    "MatrixRnn, DeltaProduct, torch.nn.LSTM or torch.nn.GRU between a first "
+                    "torch.nn.Embedding, if there is one, and a last torch.nn.Linear, "
+                    f"found {type(child).__name__}; a model file has no other layers")
 
 
 def _one_layer(rnn, k, reverse):

@@ -34,27 +34,17 @@ def _on_host(like, shape=None):
 @torch.no_grad()
 def draw_transition(kind: str, parameters: Tensor, init: str, negative_signs: int = 0) -> None:
     """Overwrites parameters of Q by an initialization (docs/math.md, section 4.1): "henaff", "cayley", "haar"
-    or "normal". torch's seed decides the numbers. The kind "free" gets a matrix that is orthogonal."""
+    or "normal". torch's seed decides the numbers. The kinds "own", "matrix" and "free" get an orthogonal
+    matrix."""
     number = choice("init", init, INITS)
     if parameters.is_meta:
         return
     host = _on_host(parameters)
-    if kind == "free":
-        draw_free(host, init)
-    else:
-        library().orthornn_transition_initialize(_structure(kind, host, negative_signs), number, _seed(),
-                                                 host.data_ptr())
+    # A matrix that is its own parameter starts as that of which "own" makes Q.
+    drawn = kind if kind in KINDS else "own"
+    library().orthornn_transition_initialize(_structure(drawn, host, negative_signs), number, _seed(),
+                                             host.data_ptr())
     parameters.copy_(host)
-
-
-def draw_free(matrix: Tensor, init: str) -> None:
-    """An orthogonal matrix; with "henaff" and "cayley" the exponential that these draw."""
-    if init in ("haar", "normal"):
-        torch.nn.init.orthogonal_(matrix)
-        return
-    skew = torch.empty_like(matrix)
-    draw_transition("expm", skew, init)
-    matrix.copy_(torch.linalg.matrix_exp(skew - skew.T))
 
 
 @torch.no_grad()

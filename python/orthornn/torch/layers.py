@@ -14,9 +14,11 @@ from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from .delta_layer import OPTIONS, DeltaProduct
-from .rnn import CayleyRnn, CwyRnn, ExpRnn, HouseholderRnn, UnconstrainedRnn, reverse_steps
+from .rnn import (CayleyRnn, CwyRnn, ExpRnn, HouseholderRnn, MatrixRnn, OwnRnn, UnconstrainedRnn,
+                  reverse_steps)
 
-RECURRENCES = {rnn.kind: rnn for rnn in (CwyRnn, HouseholderRnn, CayleyRnn, ExpRnn, UnconstrainedRnn)}
+RECURRENCES = {rnn.kind: rnn for rnn in (CwyRnn, HouseholderRnn, CayleyRnn, ExpRnn, OwnRnn, MatrixRnn,
+                                         UnconstrainedRnn)}
 
 
 def current_parameters(module):

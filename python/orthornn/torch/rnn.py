@@ -34,7 +34,8 @@ class OrthogonalRnn(nn.Module):
 
     Parameters of layer k, with `_reverse` at the end for the second direction:
 
-    - the parameter of Q: reflection_vectors_lk [L, N], or skew_parameters_lk [N, N];
+    - the parameter of Q: reflection_vectors_lk [L, N], or skew_parameters_lk, proxy_matrix_lk or
+      stiefel_matrix_lk [N, N];
     - weight_ih_lk [N, K], or input_reflection_vectors_lk [K, N];
     - bias_lk [N], modrelu_bias_lk [N] for modrelu, and initial_state_lk [N] where h_0 is learned.
     """
@@ -132,7 +133,7 @@ class OrthogonalRnn(nn.Module):
     def transition_matrix(self, layer: int = 0, reverse: bool = False) -> Tensor:
         """The matrix Q [N, N] of one layer and direction, with its graph of gradients."""
         parameter = getattr(self, self._transition_name + _suffix(layer, reverse))
-        if self.kind == "free":
+        if self.kind in ("matrix", "free"):
             return parameter
         return transition(self.kind, parameter, negative_signs=self.negative_signs)
 
@@ -240,6 +241,22 @@ class ExpRnn(OrthogonalRnn):
     arguments are those of OrthogonalRnn."""
 
     kind = "expm"
+
+
+class OwnRnn(OrthogonalRnn):
+    """Orthogonal recurrent layers whose Q is the orthogonal matrix that is nearest to a free V, Q = V (V^T
+    V)^-1/2 (orthogonal weight normalization; Huang et al., AAAI 2018). Any optimizer may change V. The
+    arguments are those of OrthogonalRnn."""
+
+    kind = "own"
+
+
+class MatrixRnn(OrthogonalRnn):
+    """Orthogonal recurrent layers whose Q is the parameter itself. It starts orthogonal, and stays so only with
+    an optimizer that keeps it on the Stiefel manifold, which torch.optim does not have. The arguments are
+    those of OrthogonalRnn."""
+
+    kind = "matrix"
 
 
 class UnconstrainedRnn(OrthogonalRnn):
