@@ -52,14 +52,14 @@ class ReflectionVectors final : public Parametrization<T> {
     if (made == ReflectionFactors::units) return;
     const Shape small{reflections_, reflections_};
     s_ = memory(small);
-    if (made != ReflectionFactors::matrix) return;
-    in_one_kernel_ =
-        device.is_cuda() && has_cuda_bodies && std::max(shape[0], shape[1]) <= cuda::largest_small_reflectors;
-    q_ = memory({hidden_size_, hidden_size_});
     y_ = memory(shape);
     d_y_ = memory(shape);
     d_s_ = memory(small);
     d_units_ = memory(shape);
+    if (made != ReflectionFactors::matrix) return;
+    q_ = memory({hidden_size_, hidden_size_});
+    in_one_kernel_ =
+        device.is_cuda() && has_cuda_bodies && std::max(shape[0], shape[1]) <= cuda::largest_small_reflectors;
   }
 
   TensorView<const T> units() const { return units_; }
@@ -97,7 +97,7 @@ class ReflectionVectors final : public Parametrization<T> {
     normalize_reflectors<T>(vectors, units_, norms_);
     if (made_ == ReflectionFactors::units) return;
     make_s_factor<T>(u(), columns_of(s_));
-    if (made_ == ReflectionFactors::matrix && !in_one_kernel_) make_y();
+    if (prepares_y()) make_y();
   }
   void prepare(ConstTensorView<T> vectors) override {
     if constexpr (has_cuda_bodies) {
@@ -111,7 +111,7 @@ class ReflectionVectors final : public Parametrization<T> {
     add_to_diagonal(q_transposed, T{1});
   }
 
-  /// From the gradient of the unit reflectors, or, where Q is made, of Q.
+  /// From the gradient of the unit reflectors, or, where S is made, of Q.
   void backward(const Factors<T>& gradient, TensorView<T> d_vectors) override {
     const TensorView<const T> d_units =
         gradient.units.empty() ? backward_of_matrix(gradient.q) : gradient.units;
@@ -121,12 +121,14 @@ class ReflectionVectors final : public Parametrization<T> {
  private:
   MatrixView<const T> u() const { return columns_of(units_); }
 
+  /// Whether the forming of Q leaves Y for the backward.
+  bool prepares_y() const { return made_ == ReflectionFactors::matrix && !in_one_kernel_; }
   /// Y = U S^-1, with which Q = I - Y U^T.
   void make_y() { times_s_inverse<T>(u(), columns_of(s_), columns_of(y_)); }
 
   /// The gradient of the unit reflectors from that of Q (docs/math.md, section 1.8).
   TensorView<const T> backward_of_matrix(TensorView<const T> d_q) {
-    if (in_one_kernel_) make_y();
+    if (!prepares_y()) make_y();
     const auto d_q_transposed = columns_of(d_q);
     const auto y = columns_of(y_), d_y = columns_of(d_y_), d_s = columns_of(d_s_), du = columns_of(d_units_);
     gemm<T>(-1, transposed(d_q_transposed), u(), 0, d_y);

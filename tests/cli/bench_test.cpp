@@ -5,6 +5,7 @@
 
 #include "cli/bench_samples.hpp"
 #include "cli/run_program.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn::testing;
@@ -207,15 +208,17 @@ TEST_CASE("bench convergence fits how the least gradient falls", "[cli][bench]")
     const Json& course = result.at("course");
     CHECK(course.front().at(0) == 1);
     CHECK(course.back().at(0) == 2000);
-    for (std::size_t i = 1; i < course.size(); ++i) CHECK(course[i].at(1) <= course[i - 1].at(1));
-    // The theorem speaks of k without end; 2000 steps show that gradients fall by far.
+    // A descent along another direction than the gradient does not end where the gradient is small.
+    CHECK(course.back().at(1).get<double>() < 1e-3 * course.front().at(1).get<double>());
     CHECK(result.at("slope").get<double>() < -0.25);
   }
   CHECK(results[2].at("reflections") == 2);
   CHECK(results[1].at("seed") == 2);
   CHECK_THAT(content(page), contains("L = 2, seed 1"));
-  check_refused(run({"bench", "convergence", "--hidden", "6", "--page", page}), 1,
-                {"curves.html", "--overwrite"});
+  write_text(folder / "dear.html", "<!doctype html><title>dear</title>");
+  check_refused(run({"bench", "convergence", "--steps", "1000", "--page", folder / "dear.html"}), 1,
+                {"dear.html", "--overwrite"});
+  check_refused(run({"bench", "convergence", "--hidden", "1"}), 2, {"--hidden", "1"});
   check_refused(run({"bench", "convergence", "--steps", "10"}), 2, {"--steps", "10"});
 }
 

@@ -104,9 +104,10 @@ TEST_CASE("training on a GPU goes the way of the CPU, and the same way twice", "
   if (!device) return;
   const CopyingTask copying({.delay = 5, .batch = 7});
   const AddingTask adding({.length = 9, .batch = 7});
+  const int steps = is_emulated(*device) ? 2 : 5;
   for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
     AdamTraining here(*task, Device::cpu()), there(*task, *device), again(*task, *device);
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < steps; ++i) {
       const TrainingStep expected = here.trainer.step(), found = there.trainer.step();
       CAPTURE(task->name(), i);
       CHECK(found.step == expected.step);
@@ -115,7 +116,7 @@ TEST_CASE("training on a GPU goes the way of the CPU, and the same way twice", "
       CHECK(found.gradient_norm() ==
             Approx(expected.gradient_norm()).epsilon(tolerance::gradient_trained_elsewhere));
     }
-    again.trainer.run(5, go_on);
+    again.trainer.run(steps, go_on);
     CHECK(same_bits(everything(again.trainer), everything(there.trainer)));
   }
 }
@@ -178,8 +179,8 @@ TEST_CASE("each shape of a translation's batches has its recorded step", "[cuda]
   EncoderDecoderOptions options = translation_models()[0];
   options.tied = true;
   options.dropout = 0.3;
-  const TranslationShape a{4, 3, 5}, b{2, 6, 5}, c{3, 3, 2}, largest{20, 25, 6};
-  const std::vector<TranslationShape> shapes = {a, b, a, b, c, largest, a, b, c, a, b, c, c, b, a};
+  const TranslationShape a{4, 3, 5}, b{2, 6, 5}, c{3, 3, 2}, largest{9, 11, 6};
+  const std::vector<TranslationShape> shapes = {a, b, c, a, largest, a, b, c, b, c, a};
   const ShapesInTurn task(options, shapes);
   const auto train = [&](bool directly) {
     EncoderDecoder<float> model(*device, options, 3);
@@ -191,7 +192,7 @@ TEST_CASE("each shape of a translation's batches has its recorded step", "[cuda]
       const std::uint64_t before = graph_launches();
       trainer.step();
       // By then each shape has been met since the largest took memory.
-      if (!directly && i >= 9) CHECK(graph_launches() == before + 1);
+      if (!directly && i >= 8) CHECK(graph_launches() == before + 1);
       if (!directly && i % 4 == 3) trainer.evaluate();
     }
     trainer.synchronize();

@@ -334,7 +334,7 @@ void print_table(const Json& comparison, const std::string& title, const std::st
   fmt::print("\n{}\n{:<40}{:>5}", title, "", list == "stiefel" ? "M" : "L");
   for (const Index n : table.hidden) fmt::print("{:>11}", fmt::format("N = {}", n));
   const bool shows_growth = table.hidden.size() >= sizes_of_growth;
-  fmt::print("{}\n", shows_growth ? "     N to the" : "");
+  fmt::print("{}\n", shows_growth ? "    N to the" : "");
   for (const ComparisonRow& row : table.rows) {
     std::string cells;
     for (const Json* result : row.results) {

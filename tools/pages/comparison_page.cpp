@@ -88,7 +88,7 @@ class ComparisonPage {
         "reflection vectors and turns the gradient of Omega into theirs; Riemannian gradient descent (RGD, "
         "with canonical or Euclidean metric, QR or Cayley retraction) moves Omega itself. Products of T-CWY "
         "use all threads, factorizations of RGD one. The formulas of T-CWY and OWN count the forming of "
-        "Omega.");
+        "Omega. What has no time was not in this build on this device.");
     page.figures(stiefel_times());
     page.table(stiefel_table());
     return page.str();
@@ -230,7 +230,7 @@ class ComparisonPage {
     HtmlTable result{.caption = caption, .columns = {first_column, "L"}, .naming_columns = 2};
     for (const Index n : table.hidden) result.columns.push_back(fmt::format("N = {}", n));
     const bool shows_growth = table.hidden.size() >= sizes_of_growth;
-    if (shows_growth) result.columns.push_back("grows as N to the");
+    if (shows_growth) result.columns.push_back("power of N");
     for (const ComparisonRow& row : table.rows) {
       std::vector<std::string>& cells = result.rows.emplace_back();
       cells = {row.name, row.reflections};

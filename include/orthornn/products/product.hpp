@@ -66,8 +66,10 @@ class Product {
 /// One N x N product a step.
 template <class T>
 std::unique_ptr<Product<T>> dense_product(TensorView<const T> q);
-/// Two N x L products a step: z = S^-1 U^T h, Q h = h - U z. `s` [L, L] is column-major: S in host memory,
-/// S^-1 on a GPU.
+/// Two N x L products a step: z = S^-1 U^T h, Q h = h - U z, with S = I/2 + striu(U^T U) (docs/math.md,
+/// section 1.1). `s` [L, L] is column-major. In host memory it is S, whose entries below the diagonal are not
+/// read. On a GPU it is S^-1, with zeros there. A gradient with respect to Q goes to the parametrization as
+/// `Factors::q`.
 template <class T>
 std::unique_ptr<Product<T>> factored_product(TensorView<const T> units, TensorView<const T> s);
 /// One reflection after another, the last one first. Tiles of the batch go through all reflections in the
