@@ -308,6 +308,20 @@ def linear(p, options, x, lengths, start):
     return multiply(p["weight"], x) + p["bias"], []
 
 
+def orthogonal_linear(p, options, x, lengths, start):
+    """R x + c: R [N, K] is a point of a Stiefel manifold, or its transpose where it has fewer rows than columns."""
+    omega = stiefel(p, "", options["matrix"])
+    return multiply(omega if len(omega) == len(p["bias"]) else omega.T, x) + p["bias"], []
+
+
+def orthogonal_conv(p, options, x, lengths, start):
+    """K * x + c: q K [q q C, F] is a point of a Stiefel manifold, or its transpose where it has more columns."""
+    omega = stiefel(p, "", options["kernel"])
+    rows = (omega if omega.shape[1] == len(p["bias"]) else omega.T) / options["kernel_size"]
+    y = convolution(kernel_of(options, rows), frames_of(options, x)) + p["bias"]
+    return y.reshape(x.shape[:2] + (-1,)), []
+
+
 def gated_mlp(p, options, x, lengths, start):
     a, c = np.split(x @ p["input_weights"].T, 2, axis=-1)
     return (silu(a) * c) @ p["output_weights"].T, []
@@ -354,8 +368,9 @@ def bidirectional(p, options, x, lengths, start):
 
 
 LAYERS = {"orthogonal": orthogonal, "lstm": lstm, "gru": gru, "deltaproduct": deltaproduct, "convneru": convneru,
-          "convlstm": convlstm, "linear": linear,
-          "gated_mlp": gated_mlp, "rms_norm": rms_norm_layer, "positions": positions, "dropout": dropout,
+          "convlstm": convlstm, "linear": linear, "orthogonal-linear": orthogonal_linear,
+          "orthogonal-conv": orthogonal_conv, "gated_mlp": gated_mlp, "rms_norm": rms_norm_layer,
+          "positions": positions, "dropout": dropout,
           "residual": residual, "bidirectional": bidirectional}
 STATES = {"orthogonal": lambda o: 1, "lstm": lambda o: 2, "gru": lambda o: 1, "convneru": lambda o: 1,
           "convlstm": lambda o: 2, "positions": lambda o: 1,

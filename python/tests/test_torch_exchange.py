@@ -204,6 +204,14 @@ def test_symbols_that_a_model_does_not_know(name, error):
         module(torch.tensor([0, 1]))
 
 
+@pytest.mark.parametrize("kind", ["orthogonal-linear", "orthogonal-conv"])
+def test_orthogonal_maps_have_no_module(kind):
+    options = {"input": {"kind": "dense", "size": 64}, "cells": [{"kind": kind}],
+               "readout": {"kind": "every_step", "outputs": 3}, "loss": "mean_squared_error"}
+    with pytest.raises(ValueError, match=f"found '{kind}'"):
+        ot.SequenceModel(options)
+
+
 def test_models_of_frames_have_no_module():
     options = {"input": {"kind": "dense", "size": 64},
                "cells": [{"kind": "convneru", "hidden_size": 2, "height": 8, "width": 8}],

@@ -15,9 +15,6 @@
 namespace orthornn {
 namespace {
 
-/// q^2, unless that does not fit.
-Index offsets_of(const ConvNeru& options) { return Shape{options.kernel_size, options.kernel_size}.count(); }
-
 /// No value for a free kernel.
 std::optional<StiefelKind> kind_of(HiddenKernel kernel) {
   switch (kernel) {

@@ -1,5 +1,6 @@
 #pragma once
-// What the layers of frames have in common: their options' members height, width, kernel_size, hidden_size.
+// What the layers of frames have in common: their options' members height, width, kernel_size and, of the
+// recurrences among them, hidden_size.
 
 #include <fmt/format.h>
 
@@ -8,20 +9,29 @@
 
 namespace orthornn {
 
-/// Kernels of a step on a GPU: two convolutions, of which each gathers neighbours and multiplies, which may
-/// be three kernels; the bias before them and a formula behind them.
-inline constexpr Index kernels_of_frames = 10;
+/// Kernels of a convolution on a GPU: it gathers neighbours and multiplies, which may be three kernels.
+inline constexpr Index kernels_of_convolution = 4;
+/// Kernels of a step of a recurrence on a GPU: two convolutions, the bias before them and a formula behind
+/// them.
+inline constexpr Index kernels_of_frames = 2 * kernels_of_convolution + 2;
+
+/// Pixels q^2 of a kernel. Throws ShapeError where they do not fit in 63 bits.
+template <class Options>
+Index offsets_of(const Options& options) {
+  return Shape{options.kernel_size, options.kernel_size}.count();
+}
 
 /// Channels C of frames of `input_size` numbers. Throws ValueError for sizes below 1, an even kernel size,
 /// and for numbers that are no whole frames.
 template <class Options>
 Index channels_of(const Options& options, Index input_size) {
-  for (const auto& [size, what] : {std::pair{options.hidden_size, "hidden size"},
-                                   {options.height, "height"},
-                                   {options.width, "width"},
-                                   {options.kernel_size, "kernel size"}}) {
+  const auto check = [](Index size, const char* what) {
     if (size < 1) throw ValueError(fmt::format("{}: {} {}; expected at least 1", Options::name, what, size));
-  }
+  };
+  if constexpr (requires { options.hidden_size; }) check(options.hidden_size, "hidden size");
+  check(options.height, "height");
+  check(options.width, "width");
+  check(options.kernel_size, "kernel size");
   if (options.kernel_size % 2 == 0)
     throw ValueError(
         fmt::format("{}: kernel size {}; expected an odd number", Options::name, options.kernel_size));

@@ -56,6 +56,23 @@ void Layer<T>::check_device(const char* name, Device found) const {
 }
 
 template <class T>
+void Layer<T>::check_prepared() const {
+  if (!prepared_) throw ValueError("a layer was run before prepare()");
+}
+
+template <class T>
+void Layer<T>::check_inverse(ConstTensorView<T> y, TensorView<T> x) const {
+  check_prepared();
+  if (y.shape().rank() < 1 || y.shape()[-1] != output_size_) {
+    throw ShapeError(fmt::format("outputs of shape {} were given to an inverse; expected [.., {}]",
+                                 to_string(y.shape()), output_size_));
+  }
+  check_shape("inputs of an inverse", x.shape(), y.shape());
+  check_device("outputs", y.device());
+  check_device("inputs", x.device());
+}
+
+template <class T>
 void Layer<T>::check_input(const SequenceInput<T>& input) const {
   const Index length = input.length(), batch = input.batch();
   if (length < 1 || batch < 1) {
@@ -120,7 +137,7 @@ void Layer<T>::prepare() {
 template <class T>
 TensorView<const T> Layer<T>::forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                       Saved& saved) const {
-  if (!prepared_) throw ValueError("a layer was run before prepare()");
+  check_prepared();
   check_input(input);
   check_states("initial states", start, input.batch());
   check_states("last states", last, input.batch());

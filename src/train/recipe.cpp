@@ -160,8 +160,12 @@ bool has_stiefel_point(const LayerOptions& layer) {
   if (const auto* cell = std::get_if<OrthogonalCell>(&layer))
     return std::holds_alternative<OrthogonalMatrix>(cell->transition) ||
            cell->input_matrix == InputMatrix::matrix;
-  const auto* frames = std::get_if<ConvNeru>(&layer);
-  return frames != nullptr && frames->hidden_kernel == HiddenKernel::matrix;
+  if (const auto* frames = std::get_if<ConvNeru>(&layer))
+    return frames->hidden_kernel == HiddenKernel::matrix;
+  if (const auto* linear = std::get_if<OrthogonalLinear>(&layer))
+    return linear->matrix == StiefelKind::matrix;
+  const auto* convolution = std::get_if<OrthogonalConv>(&layer);
+  return convolution != nullptr && convolution->kernel == StiefelKind::matrix;
 }
 
 Recipe recipe_of(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size) {

@@ -86,6 +86,43 @@ TEST_CASE("a model of [[layer]] tables is trained, resumed, inspected and evalua
   check_success(run({"report", whole.string(), "--out", (folder / "report.html").string()}));
 }
 
+TEST_CASE("orthogonal maps in [[layer]] tables are trained, resumed and inspected", "[cli][layers][long]") {
+  const TemporaryFolder folder;
+  const fs::path config = write_text(folder / "config.toml", std::string(workload) + R"(
+[[layer]]
+kind = "orthogonal-linear"
+outputs = 12
+matrix = "matrix"
+
+[[layer]]
+kind = "gru"
+hidden_size = 6
+
+[[layer]]
+kind = "orthogonal-linear"
+)");
+  const fs::path whole = folder / "whole", parts = folder / "parts";
+  const Arguments start = {"train", "--config", config.string(), "--schedule", "constant", "--out"};
+  check_success(run(start + Arguments{whole.string()}));
+  check_success(run(start + Arguments{parts.string(), "--steps", "3"}));
+  check_success(run({"train", "--resume", "--out", parts.string(), "--steps", "6"}));
+  ModelFileInfo info;
+  const auto model = load_model(whole / "model.h5", {}, &info);
+  CHECK(equal(load_model(parts / "model.h5")->parameters().values(), model->parameters().values()));
+  CHECK(info.optimizer == "rgd-adam");
+  const auto& cells = std::get<ModelOptions>(info.model).cells;
+  REQUIRE(cells.size() == 3);
+  CHECK(std::get<OrthogonalLinear>(cells[0]).outputs == 12);
+  CHECK(std::get<OrthogonalLinear>(cells[0]).matrix == StiefelKind::matrix);
+  CHECK(std::get<OrthogonalLinear>(cells[2]).outputs == 0);
+  CHECK(std::get<OrthogonalLinear>(cells[2]).matrix == StiefelKind::truncated_cwy);
+  const ProgramResult inspected = run({"inspect", (whole / "model.h5").string()});
+  check_success(inspected);
+  CHECK_THAT(inspected.output, contains("orthogonal-linear"));
+  check_refused(run(start + Arguments{(folder / "other").string(), "--optimizer", "adam"}), 2,
+                {"adam", "rgd"});
+}
+
 TEST_CASE("[[layer]] tables that cannot be are refused by their line", "[cli][layers]") {
   const TemporaryFolder folder;
   const auto refusal = [&](const std::string& text, const Arguments& more = {}) {
@@ -114,6 +151,11 @@ TEST_CASE("[[layer]] tables that cannot be are refused by their line", "[cli][la
   // There is no kind that embeds.
   CHECK_THAT(refusal(head + "[[layer]]\nkind = \"positions\"\n"),
              contains("symbols") && contains("put a linear or a recurrent layer before it"));
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"orthogonal-linear\"\nmatrix = \"free\"\n"),
+             contains("free") && contains("stiefel"));
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"linear\"\noutputs = 64\n[[layer]]\nkind = "
+                            "\"orthogonal-conv\"\n"),
+             contains("orthogonal-conv reads frames") && contains("the task video"));
   CHECK_THAT(refusal(head + "[layer]\nkind = \"gru\"\n"), contains("[[layer]]"));
   CHECK_THAT(refusal(head + "[[cells]]\nkind = \"gru\"\n"), contains("[[layer]]"));
   CHECK_THAT(refusal(head + "hidden = 5\n" + tables), contains("hidden"));

@@ -154,6 +154,29 @@ TEST_CASE("the numpy reader computes layers of frames and answers at their pixel
     cases.add({DenseInput{24}, {cell}, EveryPixel{.outputs = 12, .pixels = 12}, Loss::mean_squared_error});
     cases.add({DenseInput{24}, {cell, cell}, LastStep{4}});
   }
+  for (const auto& [name, kind] : Names<StiefelKind>::list) {
+    for (const Index q : {1, 3}) {
+      for (const Index channels : {0, 1, 20}) {  // C = 2: a point, its transpose, as many as it reads
+        const OrthogonalConv map{
+            .channels = channels, .height = 3, .width = 4, .kernel_size = q, .kernel = kind};
+        cases.add({DenseInput{24}, {map}, EveryPixel{.outputs = 24, .pixels = 12}, Loss::mean_squared_error});
+      }
+    }
+  }
+  cases.compare(*found, rounding_of_double);
+}
+
+TEST_CASE("the numpy reader computes orthogonal maps", "[cli][numpy]") {
+  const auto found = python();
+  if (!found) return;
+  Cases cases;
+  for (const auto& [name, kind] : Names<StiefelKind>::list) {
+    for (const Index outputs : {0, 2, 7}) {
+      const OrthogonalLinear map{.outputs = outputs, .matrix = kind};
+      cases.add({DenseInput{5}, {map, Gru{3}, map}, EveryStep{4}});
+      cases.add({OneHot{5}, {map}, LastStep{4}});
+    }
+  }
   cases.compare(*found, rounding_of_double);
 }
 

@@ -98,6 +98,27 @@ TEST_CASE("other cells read frames as vectors, and cells of frames stand in tabl
                 2, {"convneru reads frames", "the task video"});
 }
 
+TEST_CASE("orthogonal convolutions of frames are trained and inspected", "[cli][video]") {
+  const TemporaryFolder folder;
+  const auto tables = [&](const std::string& conv) {
+    return write_text(folder / "layers.toml",
+                      "[[layer]]\nkind = \"orthogonal-conv\"\n" + conv +
+                          "[[layer]]\nkind = \"convneru\"\nhidden_size = 2\n" +
+                          "[[layer]]\nkind = \"orthogonal-conv\"\nkernel = \"matrix\"\n")
+        .string();
+  };
+  const fs::path out = folder / "run";
+  check_success(
+      run(train_video(out, {"--config", tables("channels = 3\nkernel = \"own\"\n"), "--steps", "2"})));
+  check_success(run({"train", "--resume", "--steps", "3", "--out", out.string()}));
+  check_success(run({"eval", (out / "model.h5").string()}));
+  const ProgramResult shown = run({"inspect", (out / "model.h5").string()});
+  check_success(shown);
+  CHECK_THAT(shown.output, contains("orthogonal-conv"));
+  check_refused(run(train_video(folder / "none", {"--config", tables("height = 7\n"), "--steps", "1"})), 2,
+                {"orthogonal-conv", "frames of 7 x 8", "height = 8"});
+}
+
 TEST_CASE("own videos are learned, evaluated ahead, predicted and shown", "[cli][video][long]") {
   const TemporaryFolder folder;
   const std::string data = (folder / "clips.npy").string();

@@ -85,6 +85,11 @@ std::vector<LayerKind<T>> all_layers(Index k, Index n) {
   made("convlstm", false, ConvLstm{.hidden_size = 2, .height = k, .width = 1});
   made("convlstm with peepholes", false,
        ConvLstm{.hidden_size = 2, .height = k, .width = 1, .peepholes = true});
+  made("orthogonal linear", true, OrthogonalLinear{.outputs = n});
+  made("orthogonal linear of few outputs", true, OrthogonalLinear{.outputs = (k + 1) / 2});
+  made("orthogonal convolution", false, OrthogonalConv{.channels = 2, .height = k, .width = 1});
+  made("orthogonal convolution of many channels", false,
+       OrthogonalConv{.channels = 4, .height = k, .width = 1, .kernel_size = 1});
   made("gated mlp", false, GatedMlp{.mlp_size = 4});
   made("rms norm", false, RmsNorm{.epsilon = 0.5});
   made("dropout", false, Dropout{.rate = 0.25});

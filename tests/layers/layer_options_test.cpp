@@ -41,8 +41,9 @@ TEST_CASE("layers of every kind go through JSON", "[layers][fields]") {
 
 TEST_CASE("the kinds of layers that files name keep their names", "[layers][fields]") {
   const std::vector<std::string> names = names_of<LayerOptions>();
-  for (const char* name : {"orthogonal", "lstm", "gru", "convneru", "convlstm", "linear", "rms_norm",
-                           "positions", "dropout", "residual", "bidirectional"})
+  for (const char* name :
+       {"orthogonal", "lstm", "gru", "convneru", "convlstm", "linear", "orthogonal-linear", "orthogonal-conv",
+        "rms_norm", "positions", "dropout", "residual", "bidirectional"})
     CHECK(std::count(names.begin(), names.end(), name) == 1);
   for (const std::string& name : names) CHECK(name_of(parse<LayerOptions>(name)) == name);
 }
@@ -85,6 +86,10 @@ TEST_CASE("the size of a layer follows from its options and its input", "[layers
   CHECK(output_size_of(LayerOptions(Lstm{5}), 3) == 5);
   CHECK(output_size_of(LayerOptions(Gru{5}), 3) == 5);
   CHECK(output_size_of(LayerOptions(Linear{5}), 3) == 5);
+  CHECK(output_size_of(LayerOptions(OrthogonalLinear{.outputs = 5}), 3) == 5);
+  CHECK(output_size_of(LayerOptions(OrthogonalLinear{}), 3) == 3);
+  CHECK(output_size_of(LayerOptions(OrthogonalConv{.channels = 5}), 64) == 320);
+  CHECK(output_size_of(LayerOptions(OrthogonalConv{}), 128) == 128);
   CHECK(output_size_of(LayerOptions(RmsNorm{}), 3) == 3);
   CHECK(output_size_of(LayerOptions(Dropout{}), 3) == 3);
   CHECK(output_size_of(LayerOptions(Residual{{Lstm{3}}}), 3) == 3);

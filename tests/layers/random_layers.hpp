@@ -27,7 +27,7 @@ inline std::vector<LayerOptions> draw_layers(RandomStream& random, Index input_s
 
 inline LayerOptions draw_layer(RandomStream& random, Index input_size, int depth) {
   const Index size = 1 + static_cast<Index>(random.integer(4));
-  switch (random.integer(depth > 1 ? 13 : 9)) {
+  switch (random.integer(depth > 1 ? 15 : 11)) {
     case 0:
       return OrthogonalCell{.hidden_size = size,
                             .transition = Cwy{.reflections = (size + 1) / 2},
@@ -57,7 +57,11 @@ inline LayerOptions draw_layer(RandomStream& random, Index input_size, int depth
     case 8:
       return ConvLstm{.hidden_size = size, .height = input_size, .width = 1, .peepholes = true};
     case 9:
+      return OrthogonalLinear{.outputs = size};
     case 10:
+      return OrthogonalConv{.channels = size, .height = input_size, .width = 1};
+    case 11:
+    case 12:
       return Bidirectional{draw_layers(random, input_size, depth - 1, false)};
     default:
       return Residual{draw_layers(random, input_size, depth - 1, true)};

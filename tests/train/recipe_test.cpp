@@ -49,6 +49,10 @@ TEST_CASE("Points of a Stiefel manifold have the optimizer that keeps them there
   CHECK(of_matrix.optimizer == "rgd-adam");
   CHECK(of_matrix.learning_rate_orthogonal == of_matrix.learning_rate);
   CHECK(recipe_for(copying, {OrthogonalCell{.input_matrix = InputMatrix::matrix}}).optimizer == "rgd-adam");
+  CHECK(has_stiefel_points({Lstm{}, Residual{{OrthogonalLinear{.matrix = StiefelKind::matrix}}}}));
+  CHECK(has_stiefel_points({OrthogonalConv{.kernel = StiefelKind::matrix}}));
+  CHECK_FALSE(
+      has_stiefel_points({OrthogonalLinear{}, OrthogonalConv{.kernel = StiefelKind::weight_normalization}}));
   const VideoTask video{VideoOptions{}};
   CHECK(recipe_for(video, {ConvNeru{}}).optimizer == "adam");
   CHECK(recipe_for(video, {ConvNeru{.hidden_kernel = HiddenKernel::matrix}}).optimizer == "rgd-adam");

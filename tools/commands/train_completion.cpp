@@ -250,23 +250,24 @@ void TrainSettings::check_positions(const Task& described) const {
 void TrainSettings::check_frames(const Task& described) const {
   const std::vector<std::string> parts = names_of_parts();
   const SequenceData data = described.data();
-  each_layer(stack, [&](const LayerOptions& layer) {
-    const auto check = [&](const auto* of_frames) {
-      if (of_frames == nullptr || (of_frames->height == data.height && of_frames->width == data.width))
-        return;
-      throw UsageError(fmt::format(
-          "a layer {} has frames of {} x {}; expected height = {} and width = {}, as the "
-          "task {} has",
-          of_frames->name, of_frames->height, of_frames->width, data.height, data.width, task.name));
-    };
-    check(std::get_if<ConvNeru>(&layer));
-    check(std::get_if<ConvLstm>(&layer));
-  });
+  const auto refuse = [&](const char* what, const char* name) {
+    throw UsageError(fmt::format("the {} {} reads frames, and the task {} has none; expected the task {}",
+                                 what, name, task.name, VideoOptions::name));
+  };
+  const auto check = [&](const auto& layer) {
+    if constexpr (requires { layer.height, layer.width; }) {
+      if (data.height == 0) refuse("layer", layer.name);
+      if (layer.height == data.height && layer.width == data.width) return;
+      throw UsageError(
+          fmt::format("a layer {} has frames of {} x {}; expected height = {} and width = {}, as the "
+                      "task {} has",
+                      layer.name, layer.height, layer.width, data.height, data.width, task.name));
+    }
+  };
+  each_layer(stack, [&](const LayerOptions& layer) { std::visit(check, layer); });
   if (!stack.empty() || data.height > 0) return;
   for (const char* name : {ConvNeru::name, ConvLstm::name}) {
-    if (std::ranges::find(parts, name) == parts.end()) continue;
-    throw UsageError(fmt::format("the cell {} reads frames, and the task {} has none; expected the task {}",
-                                 name, task.name, VideoOptions::name));
+    if (std::ranges::find(parts, name) != parts.end()) refuse("cell", name);
   }
 }
 

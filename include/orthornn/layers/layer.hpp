@@ -164,9 +164,10 @@ class Layer {
   virtual std::optional<Index> launches(Index /*length*/, Index /*batch*/) const { return 0; }
   /// Describes the layer for `batch` sequences of `length` steps. Throws as `rollout_way`.
   virtual LayerDescription describe(Index length, Index batch) const = 0;
-  /// Orthogonality error of an orthogonal recurrence, with the parameters as they were prepared last: the
-  /// largest entry of |I - A^T A| of the matrix A by which a step multiplies the state (AppliedMatrix). No
-  /// value for other layers. Waits for a GPU; allocates nothing there after the first call.
+  /// Orthogonality error of a layer with an orthogonal matrix, with the parameters as they were prepared
+  /// last: the largest entry of |I - A^T A|. For a recurrence, A is the matrix by which a step multiplies the
+  /// state (AppliedMatrix). No value for other layers. Waits for a GPU; allocates nothing there after the
+  /// first call.
   virtual std::optional<double> orthogonality_error() { return std::nullopt; }
 
  protected:
@@ -195,6 +196,10 @@ class Layer {
   /// before it, and adds the copy after it.
   virtual bool adds_gradients() const { return false; }
 
+  /// Checks the arguments of an inverse of a layer of as many outputs as inputs: outputs y [.., N] and the
+  /// memory x of their inputs. Throws ValueError before `prepare`, ShapeError and DeviceError.
+  void check_inverse(ConstTensorView<T> y, TensorView<T> x) const;
+
   /// Description of a layer of this kind and its sizes, without a form and a rollout.
   LayerDescription description(const char* kind) const {
     return {.kind = kind, .input_size = input_size_, .output_size = output_size_};
@@ -215,6 +220,7 @@ class Layer {
 
  private:
   Device device() const { return std::as_const(parameters_).values().device(); }
+  void check_prepared() const;
   void check_device(const char* name, Device found) const;
   void check_input(const SequenceInput<T>& input) const;
   template <class U>

@@ -15,7 +15,9 @@
 #include "orthornn/layers/gru_layer.hpp"
 #include "orthornn/layers/linear_layer.hpp"
 #include "orthornn/layers/lstm_layer.hpp"
+#include "orthornn/layers/orthogonal_conv_layer.hpp"
 #include "orthornn/layers/orthogonal_layer.hpp"
+#include "orthornn/layers/orthogonal_linear_layer.hpp"
 #include "orthornn/layers/own_layer.hpp"
 #include "orthornn/layers/positions_layer.hpp"
 #include "orthornn/layers/rms_norm_layer.hpp"
@@ -51,8 +53,9 @@ struct Bidirectional {
 
 /// Options of a layer of any kind. To add a kind to orthornn, write options with the name of their layer as
 /// `Layer`, and add them here. A program registers its own kinds (OwnLayer).
-struct LayerOptions : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, ConvNeru, ConvLstm, Linear,
-                                   GatedMlp, RmsNorm, Positions, Dropout, Residual, Bidirectional, OwnLayer> {
+struct LayerOptions
+    : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, ConvNeru, ConvLstm, Linear, OrthogonalLinear,
+                   OrthogonalConv, GatedMlp, RmsNorm, Positions, Dropout, Residual, Bidirectional, OwnLayer> {
   using variant::variant;
 };
 
@@ -85,7 +88,7 @@ Index output_size_of(const std::vector<LayerOptions>& layers, Index input_size);
 /// or has no reflections, and for layers made of others.
 const Index* reflections_of(const LayerOptions& options);
 
-/// Number of pixels of the frames for which a layer has states; 0 for a layer that has no states of frames.
+/// Number of pixels of the frames that a layer returns; 0 for a layer of other vectors.
 Index pixels_of(const LayerOptions& options);
 
 /// Calls visit(layer) for all layers and their inner layers, the outer layer first.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "orthornn/core/execution.hpp"
+#include "orthornn/core/fields.hpp"
 #include "orthornn/core/parameters.hpp"
 #include "orthornn/core/tensor.hpp"
 
@@ -14,6 +15,12 @@ enum class StiefelKind {
   truncated_cwy,         ///< T-CWY of M reflection vectors (TruncatedCwy).
   weight_normalization,  ///< OWN: V (V^T V)^-1/2 of any V [N, M] (docs/math.md, section 3.5).
   matrix                 ///< The point itself, for a Riemannian optimizer.
+};
+template <>
+struct Names<StiefelKind> {
+  using enum StiefelKind;
+  static constexpr Choice<StiefelKind> list[] = {
+      {"stiefel", truncated_cwy}, {"own", weight_normalization}, {"matrix", matrix}};
 };
 
 /// A point Omega of the Stiefel manifold St(N, M), M <= N, as a function of parameters.
