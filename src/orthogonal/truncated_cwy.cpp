@@ -33,7 +33,7 @@ TruncatedCwy<T>::TruncatedCwy(Index n, Index m, const Execution& execution)
   s_ = zeros({m, m});
   z_ = zeros({m, m});
   omega_ = zeros({n, m});
-  d_p_ = zeros({m, m});
+  d_omega_u_ = zeros({m, m});
   d_units1_ = zeros({m, m});
   d_s_ = zeros({m, m});
   d_units_ = zeros({m, n});
@@ -87,8 +87,8 @@ void TruncatedCwy<T>::backward(ConstTensorView<T> d_omega, TensorView<T> d_refle
   const auto d_omega_transposed = columns_of(d_omega);
   const auto z = columns_of(z_), d_s = columns_of(d_s_), d_u1 = columns_of(d_units1_),
              du = columns_of(d_units_);
-  gemm<T>(-1, d_omega_transposed, u, 0, columns_of(d_p_));
-  times_s_inverse<T>(columns_of(d_p_), columns_of(s_), d_u1);
+  gemm<T>(-1, d_omega_transposed, u, 0, columns_of(d_omega_u_));
+  times_s_inverse<T>(columns_of(d_omega_u_), columns_of(s_), d_u1);
   // Of dS only the strict upper part is variable.
   gemm<T>(-1, transposed(d_u1), z, 0, d_s);
   symmetrize_strict_upper(d_s);

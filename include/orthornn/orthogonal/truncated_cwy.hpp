@@ -8,7 +8,7 @@ namespace orthornn {
 
 /// T-CWY (docs/math.md, section 2.1): a point Omega of the Stiefel manifold St(N, M), M <= N, from M
 /// reflection vectors V [M, N]. Omega = [I; 0] - U S^-1 U1^T is exactly the first M columns of the full CWY
-/// matrix. It takes 4NM^2 + M^3 operations.
+/// matrix. It takes 4NM^2 + M^3 operations in host memory.
 template <class T>
 class TruncatedCwy final : public StiefelPoint<T> {
  public:
@@ -55,7 +55,7 @@ class TruncatedCwy final : public StiefelPoint<T> {
   Tensor<T> s_;                // column-major S, on a GPU S^-1
   Tensor<T> z_;                // column-major Z = U1 S^-T
   Tensor<T> omega_;
-  Tensor<T> d_p_, d_units1_, d_s_, d_units_;  // workspace of backward
+  Tensor<T> d_omega_u_, d_units1_, d_s_, d_units_;  // workspace of backward
 };
 
 extern template class TruncatedCwy<float>;
