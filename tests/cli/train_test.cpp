@@ -690,8 +690,15 @@ TEST_CASE("train --until-solved stops early, or says that it did not get there",
            "0.005", "--eval-every", "20", "--until-solved", "--out", (folder / "solved").string()});
   check_success(solved);
   CHECK_THAT(solved.output, contains("solved after "));
-  CHECK(steps_in(folder / "solved/model.h5") < 5000);
-  CHECK(steps_in(folder / "solved/model.h5") % 20 == 0);
+  const auto steps = steps_in(folder / "solved/model.h5");
+  CHECK(steps < 5000);
+  CHECK(steps % 20 == 0);
+
+  // A training that has solved its task has no more steps to take.
+  const ProgramResult resumed = run({"train", "--resume", "--until-solved", "--out", folder / "solved"});
+  check_success(resumed);
+  CHECK_THAT(resumed.output, contains("solved after "));
+  CHECK(steps_in(folder / "solved/model.h5") == steps);
 }
 
 TEST_CASE("a training that diverges says so and leaves the last sound model", "[cli][train]") {

@@ -192,11 +192,13 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
     end.solved = task_.solved(end.validation);
     return end.validation;
   };
-  // 1. Before any step: the validation of a model that takes no steps, or one that was interrupted.
+  // 1. Before any step: the validation of a model that takes no steps, one that was interrupted, or one whose
+  // outcome decides whether there are more steps.
   const bool untrained = settings_.steps() == 0 && !goes_on_;
   const bool missing = goes_on_ && is_evaluated(settings_, trainer.steps()) && !metrics_->has_evaluation();
   if (untrained) save(std::array{saved_.last});  // before an evaluation that may take minutes
-  if (untrained || missing || nothing_is_left_ || (goes_on_ && is_out_of_patience())) {
+  const bool may_be_solved = goes_on_ && settings_.until_solved && is_evaluated(settings_, trainer.steps());
+  if (untrained || missing || nothing_is_left_ || may_be_solved || (goes_on_ && is_out_of_patience())) {
     const Evaluation evaluation = evaluate();
     if ((missing || !nothing_is_left_) && is_best(trainer)) save(std::array{saved_.best, saved_.last});
     if (missing && !is_best(trainer)) ++failed_evaluations_;
