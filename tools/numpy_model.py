@@ -368,8 +368,8 @@ def bidirectional(p, options, x, lengths, start):
 
 
 LAYERS = {"orthogonal": orthogonal, "lstm": lstm, "gru": gru, "deltaproduct": deltaproduct, "convneru": convneru,
-          "convlstm": convlstm, "linear": linear, "orthogonal-linear": orthogonal_linear,
-          "orthogonal-conv": orthogonal_conv, "gated_mlp": gated_mlp, "rms_norm": rms_norm_layer,
+          "convlstm": convlstm, "linear": linear, "orthogonal_linear": orthogonal_linear,
+          "orthogonal_conv": orthogonal_conv, "gated_mlp": gated_mlp, "rms_norm": rms_norm_layer,
           "positions": positions, "dropout": dropout,
           "residual": residual, "bidirectional": bidirectional}
 STATES = {"orthogonal": lambda o: 1, "lstm": lambda o: 2, "gru": lambda o: 1, "convneru": lambda o: 1,

@@ -204,7 +204,7 @@ def test_symbols_that_a_model_does_not_know(name, error):
         module(torch.tensor([0, 1]))
 
 
-@pytest.mark.parametrize("kind", ["orthogonal-linear", "orthogonal-conv"])
+@pytest.mark.parametrize("kind", ["orthogonal_linear", "orthogonal_conv"])
 def test_orthogonal_maps_have_no_module(kind):
     options = {"input": {"kind": "dense", "size": 64}, "cells": [{"kind": kind}],
                "readout": {"kind": "every_step", "outputs": 3}, "loss": "mean_squared_error"}

@@ -19,7 +19,7 @@ class OrthonormalMatrix {
     return stiefel_parameter(kind, std::max(rows, cols), std::min(rows, cols));
   }
 
-  /// As of StiefelPoint.
+  // The next three do what those of StiefelPoint do.
   void initialize(std::uint64_t seed, TensorView<T> parameters) const {
     point_->initialize(seed, parameters);
   }

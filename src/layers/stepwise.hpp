@@ -1,5 +1,5 @@
 #pragma once
-// What recurrences that go step by step have in common.
+// What layers that go step by step have in common.
 
 #include <fmt/format.h>
 

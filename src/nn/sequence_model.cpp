@@ -24,8 +24,8 @@ Index pixels_of(const ReadoutOptions& readout) {
   return frames == nullptr ? 1 : frames->pixels;
 }
 
-/// The readout of the options for a step's numbers of a task, of frames where the last layer has a state for
-/// each of their pixels.
+/// The readout of the options for a step's numbers of a task, of frames where the last layer returns such
+/// frames.
 ReadoutOptions readout_for(const SequenceData& data, const std::vector<LayerOptions>& cells, Index outputs) {
   const Index pixels = Shape{data.height, data.width}.count();
   if (data.every_step && pixels > 0 && !cells.empty() && pixels_of(cells.back()) == pixels)

@@ -90,7 +90,7 @@ TEST_CASE("orthogonal maps in [[layer]] tables are trained, resumed and inspecte
   const TemporaryFolder folder;
   const fs::path config = write_text(folder / "config.toml", std::string(workload) + R"(
 [[layer]]
-kind = "orthogonal-linear"
+kind = "orthogonal_linear"
 outputs = 12
 matrix = "matrix"
 
@@ -99,7 +99,7 @@ kind = "gru"
 hidden_size = 6
 
 [[layer]]
-kind = "orthogonal-linear"
+kind = "orthogonal_linear"
 )");
   const fs::path whole = folder / "whole", parts = folder / "parts";
   const Arguments start = {"train", "--config", config.string(), "--schedule", "constant", "--out"};
@@ -118,7 +118,7 @@ kind = "orthogonal-linear"
   CHECK(std::get<OrthogonalLinear>(cells[2]).matrix == StiefelKind::truncated_cwy);
   const ProgramResult inspected = run({"inspect", (whole / "model.h5").string()});
   check_success(inspected);
-  CHECK_THAT(inspected.output, contains("orthogonal-linear"));
+  CHECK_THAT(inspected.output, contains("orthogonal_linear"));
   check_refused(run(start + Arguments{(folder / "other").string(), "--optimizer", "adam"}), 2,
                 {"adam", "rgd"});
 }
@@ -151,11 +151,11 @@ TEST_CASE("[[layer]] tables that cannot be are refused by their line", "[cli][la
   // There is no kind that embeds.
   CHECK_THAT(refusal(head + "[[layer]]\nkind = \"positions\"\n"),
              contains("symbols") && contains("put a linear or a recurrent layer before it"));
-  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"orthogonal-linear\"\nmatrix = \"free\"\n"),
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"orthogonal_linear\"\nmatrix = \"free\"\n"),
              contains("free") && contains("stiefel"));
   CHECK_THAT(refusal(head + "[[layer]]\nkind = \"linear\"\noutputs = 64\n[[layer]]\nkind = "
-                            "\"orthogonal-conv\"\n"),
-             contains("orthogonal-conv reads frames") && contains("the task video"));
+                            "\"orthogonal_conv\"\n"),
+             contains("orthogonal_conv reads frames") && contains("the task video"));
   CHECK_THAT(refusal(head + "[layer]\nkind = \"gru\"\n"), contains("[[layer]]"));
   CHECK_THAT(refusal(head + "[[cells]]\nkind = \"gru\"\n"), contains("[[layer]]"));
   CHECK_THAT(refusal(head + "hidden = 5\n" + tables), contains("hidden"));

@@ -102,9 +102,9 @@ TEST_CASE("orthogonal convolutions of frames are trained and inspected", "[cli][
   const TemporaryFolder folder;
   const auto tables = [&](const std::string& conv) {
     return write_text(folder / "layers.toml",
-                      "[[layer]]\nkind = \"orthogonal-conv\"\n" + conv +
+                      "[[layer]]\nkind = \"orthogonal_conv\"\n" + conv +
                           "[[layer]]\nkind = \"convneru\"\nhidden_size = 2\n" +
-                          "[[layer]]\nkind = \"orthogonal-conv\"\nkernel = \"matrix\"\n")
+                          "[[layer]]\nkind = \"orthogonal_conv\"\nkernel = \"matrix\"\n")
         .string();
   };
   const fs::path out = folder / "run";
@@ -114,9 +114,9 @@ TEST_CASE("orthogonal convolutions of frames are trained and inspected", "[cli][
   check_success(run({"eval", (out / "model.h5").string()}));
   const ProgramResult shown = run({"inspect", (out / "model.h5").string()});
   check_success(shown);
-  CHECK_THAT(shown.output, contains("orthogonal-conv"));
+  CHECK_THAT(shown.output, contains("orthogonal_conv"));
   check_refused(run(train_video(folder / "none", {"--config", tables("height = 7\n"), "--steps", "1"})), 2,
-                {"orthogonal-conv", "frames of 7 x 8", "height = 8"});
+                {"orthogonal_conv", "frames of 7 x 8", "height = 8"});
 }
 
 TEST_CASE("own videos are learned, evaluated ahead, predicted and shown", "[cli][video][long]") {

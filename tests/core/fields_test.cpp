@@ -253,8 +253,8 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(LayerOptions(ConvNeru{})) == "convneru");
   CHECK(name_of(LayerOptions(ConvLstm{})) == "convlstm");
   CHECK(name_of(LayerOptions(Linear{})) == "linear");
-  CHECK(name_of(LayerOptions(OrthogonalLinear{})) == "orthogonal-linear");
-  CHECK(name_of(LayerOptions(OrthogonalConv{})) == "orthogonal-conv");
+  CHECK(name_of(LayerOptions(OrthogonalLinear{})) == "orthogonal_linear");
+  CHECK(name_of(LayerOptions(OrthogonalConv{})) == "orthogonal_conv");
   CHECK(name_of(LayerOptions(RmsNorm{})) == "rms_norm");
   CHECK(name_of(LayerOptions(Dropout{})) == "dropout");
   CHECK(name_of(LayerOptions(Residual{})) == "residual");

@@ -86,7 +86,8 @@ std::vector<LayerKind<T>> all_layers(Index k, Index n) {
   made("convlstm with peepholes", false,
        ConvLstm{.hidden_size = 2, .height = k, .width = 1, .peepholes = true});
   made("orthogonal linear", true, OrthogonalLinear{.outputs = n});
-  made("orthogonal linear of few outputs", true, OrthogonalLinear{.outputs = (k + 1) / 2});
+  made("orthogonal linear of few outputs", true,
+       OrthogonalLinear{.outputs = (k + 1) / 2, .matrix = StiefelKind::matrix});
   made("orthogonal convolution", false, OrthogonalConv{.channels = 2, .height = k, .width = 1});
   made("orthogonal convolution of many channels", false,
        OrthogonalConv{.channels = 4, .height = k, .width = 1, .kernel_size = 1});

@@ -42,7 +42,7 @@ TEST_CASE("layers of every kind go through JSON", "[layers][fields]") {
 TEST_CASE("the kinds of layers that files name keep their names", "[layers][fields]") {
   const std::vector<std::string> names = names_of<LayerOptions>();
   for (const char* name :
-       {"orthogonal", "lstm", "gru", "convneru", "convlstm", "linear", "orthogonal-linear", "orthogonal-conv",
+       {"orthogonal", "lstm", "gru", "convneru", "convlstm", "linear", "orthogonal_linear", "orthogonal_conv",
         "rms_norm", "positions", "dropout", "residual", "bidirectional"})
     CHECK(std::count(names.begin(), names.end(), name) == 1);
   for (const std::string& name : names) CHECK(name_of(parse<LayerOptions>(name)) == name);

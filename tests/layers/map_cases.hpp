@@ -1,6 +1,7 @@
 #pragma once
-// What is measured of a layer whose steps are affine maps.
+// Lengths before and after layers that map every step by an affine map.
 
+#include <cstdint>
 #include <vector>
 
 #include "support/layer_case.hpp"

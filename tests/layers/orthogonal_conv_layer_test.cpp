@@ -19,8 +19,8 @@ using ConvMapCase = MapCase<OrthogonalConv>;
 
 constexpr Index map_height = 3, map_width = 4, map_pixels = map_height * map_width;
 
-/// Calls what(options, C) for every kind of point and kernels that are neither square nor fit into a frame
-/// always.
+/// Calls what(options, C) for every kind of point and matrices M with more rows, with more
+/// columns and with as many of both, one of a kernel larger than the frame.
 template <class What>
 void for_all_convolutions(const What& what) {
   struct Sizes {
@@ -180,10 +180,11 @@ TEST_CASE("OrthogonalConv refuses what are no frames, and inverses that are none
     check_says<ValueError>([&] { OrthogonalConvLayer<float>(parameters, "a", options, inputs); }, words);
     CHECK(parameters.list().empty());
   };
-  refused({.kernel_size = 4}, 64, {"orthogonal-conv", "kernel size 4", "odd"});
-  refused({}, 65, {"orthogonal-conv", "65 inputs", "8 x 8 pixels"});
+  refused({.kernel_size = 4}, 64, {"orthogonal_conv", "kernel size 4", "odd"});
+  refused({}, 65, {"orthogonal_conv", "65 inputs", "8 x 8 pixels"});
   refused({}, 0, {"0 inputs"});
   refused({.height = 0}, 64, {"height 0", "at least 1"});
+  refused({.channels = 3, .height = -1}, 64, {"height -1", "at least 1"});
   refused({.channels = -1}, 64, {"channels", "-1"});
   ParameterSet<float> parameters;
   CHECK_THROWS_AS(
@@ -199,7 +200,7 @@ TEST_CASE("OrthogonalConv refuses what are no frames, and inverses that are none
     check_says<ValueError>([&] { c.layer.inverse(y, x); }, words);
     check_says<ValueError>([&] { static_cast<void>(c.layer.log_determinant()); }, words);
   };
-  has_no_inverse({}, {"orthogonal-conv", "kernel size 3", "kernel size 1"});
+  has_no_inverse({}, {"orthogonal_conv", "kernel size 3", "kernel size 1"});
   has_no_inverse({.channels = 3, .kernel_size = 1}, {"2 channels of input", "3 of output"});
   ConvMapCase c({.kernel_size = 1}, 64);
   Tensor<double> x({2, 64}), wide({2, 128});
@@ -207,7 +208,7 @@ TEST_CASE("OrthogonalConv refuses what are no frames, and inverses that are none
   CHECK_THROWS_AS(c.layer.inverse(x, wide), ShapeError);
   const Tensor<std::int32_t> symbols({2, 3});
   check_says<ValueError>([&] { c.layer.forward({.symbols = symbols}, {}, {}, c.saved); },
-                         {"orthogonal-conv", "symbols"});
+                         {"orthogonal_conv", "symbols"});
 }
 
 }  // namespace orthornn::testing

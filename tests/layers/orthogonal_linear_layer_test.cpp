@@ -52,7 +52,7 @@ TEST_CASE("OrthogonalLinear keeps distances, or enlarges none where it has fewer
       CHECK(after[i] <= before[i] * (1 + rounding));
       if (n >= k) CHECK(after[i] >= before[i] * (1 - rounding));
     }
-    // The other way the map keeps what it may lose this way, so no smaller constant holds.
+    // For N <= K the transpose keeps lengths, so the largest singular value is 1.
     const Tensor<double> d = normal_tensor<double>({3, 5, n}, 13);
     const std::vector<double> arriving = norms_of(d), leaving = norms_of(c.transposed(d));
     for (std::size_t i = 0; i < arriving.size(); ++i) {
@@ -160,9 +160,9 @@ TEST_CASE("OrthogonalLinear refuses sizes that cannot be, and inverses that are 
     check_says<ValueError>([&] { OrthogonalLinearLayer<float>(parameters, "a", options, inputs); }, words);
     CHECK(parameters.list().empty());
   };
-  refused({}, 0, {"orthogonal-linear", "0 inputs", "at least 1"});
+  refused({}, 0, {"orthogonal_linear", "0 inputs", "at least 1"});
   refused({.outputs = 3}, -1, {"-1 inputs"});
-  refused({.outputs = -2}, 3, {"orthogonal-linear", "outputs", "-2"});
+  refused({.outputs = -2}, 3, {"orthogonal_linear", "outputs", "-2"});
   ParameterSet<float> huge;
   CHECK_THROWS_AS(
       OrthogonalLinearLayer<float>::add_parameters(huge, "a", {.outputs = Index{1} << 40}, Index{1} << 40),
@@ -171,7 +171,7 @@ TEST_CASE("OrthogonalLinear refuses sizes that cannot be, and inverses that are 
   for (const Index outputs : {2, 4}) {
     LinearMapCase c({.outputs = outputs}, 3);
     Tensor<double> y({2, outputs}), x({2, 3});
-    check_says<ValueError>([&] { c.layer.inverse(y, x); }, {"orthogonal-linear", "3 inputs", "as many"});
+    check_says<ValueError>([&] { c.layer.inverse(y, x); }, {"orthogonal_linear", "3 inputs", "as many"});
     check_says<ValueError>([&] { static_cast<void>(c.layer.log_determinant()); }, {"determinant", "as many"});
   }
   LinearMapCase c({}, 3);

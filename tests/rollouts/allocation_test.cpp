@@ -209,6 +209,7 @@ TEST_CASE("nor does a pass through layers made of others", "[allocation]") {
                      ConvNeru{.hidden_size = 2, .height = 5, .width = 4},
                      ConvLstm{.hidden_size = 1, .height = 5, .width = 4, .peepholes = true},
                      OrthogonalConv{.channels = 1, .height = 5, .width = 4}, OrthogonalLinear{.outputs = 30},
+                     OrthogonalLinear{.outputs = 12},
                      DeltaProductCell{.hidden_size = 7, .state_decay = true, .convolution = 3}, GatedMlp{},
                      Gru{9}}},
       size);

@@ -17,7 +17,7 @@ const VideoTask& clips_of_maps() {
   return clips;
 }
 
-/// A convolution and a linear map of fewer outputs than inputs, with a wide kernel and without.
+/// Convolutions with F > q^2 C and F < q^2 C, a linear map with N < K and one with N = K.
 ModelOptions maps_model(StiefelKind kind) {
   return model_for(
       clips_of_maps().data(),
@@ -50,7 +50,7 @@ TEST_CASE("orthogonal maps stay orthogonal in a training", "[layers][train]") {
       CHECK(relative_error(of(model.parameters().values()), of(start)) > 1e-3);
     }
     REQUIRE(model.orthogonality_error().has_value());
-    CHECK(*model.orthogonality_error() <= tolerance::rounding<float>(99));
+    CHECK(*model.orthogonality_error() <= tolerance::rounding<float>(128));  // terms of the longest sum
   }
 }
 

@@ -230,7 +230,7 @@ void TrainSettings::check_of_optimizer(const Typed& typed, bool has_points) cons
     if (has_points || (name != "--metric" && name != "--retraction")) continue;
     throw UsageError(
         fmt::format("{} is of points of Stiefel manifolds, of which this model has none; expected --cell, "
-                    "--input-matrix or --hidden-kernel matrix, or leave {} out",
+                    "--input-matrix or --hidden-kernel matrix or a [[layer]] with one, or leave {} out",
                     name, name));
   }
 }

@@ -20,7 +20,7 @@ class OrthogonalConvLayer;
 
 /// Options of an OrthogonalConvLayer.
 struct OrthogonalConv {
-  static constexpr const char* name = "orthogonal-conv";  ///< Name in files.
+  static constexpr const char* name = "orthogonal_conv";  ///< Name in files.
   /// Layer that these options make.
   template <class T>
   using Layer = OrthogonalConvLayer<T>;

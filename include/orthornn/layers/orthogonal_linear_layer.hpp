@@ -19,7 +19,7 @@ class OrthogonalLinearLayer;
 
 /// Options of an OrthogonalLinearLayer.
 struct OrthogonalLinear {
-  static constexpr const char* name = "orthogonal-linear";  ///< Name in files.
+  static constexpr const char* name = "orthogonal_linear";  ///< Name in files.
   /// Layer that these options make.
   template <class T>
   using Layer = OrthogonalLinearLayer<T>;
@@ -50,8 +50,9 @@ struct OrthogonalLinear {
 /// - PREFIX/bias [N], which is c.
 ///
 /// Where N = K, the map has an inverse. T-CWY of a square point is a product of N reflections: its
-/// determinant is (-1)^N, whatever the parameters. Padding gets an output like any other step. The backward
-/// does not read y, so a caller may overwrite it.
+/// determinant is (-1)^N, whatever the parameters. With a matrix that is the point itself all of this holds
+/// while the parameter lies on the manifold, of which `orthogonality_error` says how far it is. Padding gets
+/// an output like any other step. The backward does not read y, so a caller may overwrite it.
 template <class T>
 class OrthogonalLinearLayer final : public Layer<T> {
  public:

@@ -89,8 +89,9 @@ class SequenceModel final : public Model<T> {
   bool recordable(const Batch& batch) const override;
   /// Describes the layers of the options.
   std::vector<LayerDescription> describe(Index length, Index batch) const override;
-  /// Largest orthogonality error of the matrices by which the recurrences multiply in the model's precision;
-  /// they may be farther from orthogonal than Q. Allocates nothing on a GPU after the first call.
+  /// Largest orthogonality error of the matrices by which the recurrences multiply in the model's precision,
+  /// which may be farther from orthogonal than Q, and of the points of orthogonal maps in double. Allocates
+  /// nothing on a GPU after the first call.
   std::optional<double> orthogonality_error() override;
 
   /// Runs a model one step at a time with carried states, where all layers are causal. Its numbers are those
