@@ -20,6 +20,7 @@
 #include "orthornn/layers/gru_layer.hpp"
 #include "orthornn/layers/lstm_layer.hpp"
 #include "orthornn/layers/orthogonal_layer.hpp"
+#include "orthornn/orthogonal/truncated_cwy.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
