@@ -46,6 +46,10 @@ case $1 in
     exit
     ;;
 esac
+for name in config data out; do
+  place=$(value "$name" "$@")
+  [[ ! $place || -e $place ]] || { echo "orthornn: there is no '$place'" >&2; exit 2; }
+done
 if [[ $cell == expm && -e $SCRATCH/expm ]]; then
   touch "$folder/best.h5"
   read -r status message <"$SCRATCH/expm"
