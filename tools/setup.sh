@@ -1,9 +1,10 @@
 # shellcheck shell=bash
-# Sourced by tools/quickstart, tools/test and tools/wheel:
+# Sourced by tools/quickstart, test, test-on-debian-13, wheel, fuzz and learning-table:
 #
 #   install_prerequisites [format] [python] [doxygen] [fuzz]
 #                                                    installs what the build and these checks need; exits 1 if it cannot
-#   configure PRESET                                 one configuration for quickstart and test, so that they share compiled files
+#   configure PRESET                                 one configuration for quickstart, test and learning-table, which thus
+#                                                    share compiled files
 #
 # Only missing packages are installed. ORTHORNN_SKIP_SETUP=1 installs nothing. It is for users who have the
 # libraries elsewhere (conda, spack, modules) and set CMAKE_PREFIX_PATH.

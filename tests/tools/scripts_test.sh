@@ -1,74 +1,15 @@
 #!/usr/bin/env bash
-# Checks of the scripts in tools/: a copy of them runs in a folder of its own, with impostors for the programs
-# they call. Needs neither network nor administrator, and leaves nothing behind.
+# Checks of the scripts in tools/ but learning-table, and of the documents.
 # shellcheck disable=SC2016  # much here is quoted for a shell that comes later
 set -euo pipefail
+# shellcheck source=tests/tools/script_checks.sh
+source "$(dirname "${BASH_SOURCE[0]}")/script_checks.sh"
 
-root=$(CDPATH='' cd -P "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-project=$scratch/project
-bin=$scratch/bin
-failures=0
-checks=0
-subject=''
-
-# run [NAME=VALUE...] COMMAND...: leaves status, and the files output and errors. Nothing of the caller's environment comes
-# in, and no program of this machine but those linked below.
-run() {
-  status=0
-  env -i PATH="$bin" HOME="$scratch" LC_ALL=C SCRATCH="$scratch" "$@" \
-    </dev/null >"$scratch/output" 2>"$scratch/errors" || status=$?
-}
-
-check() {
-  checks=$((checks + 1))
-  "${@:2}" && return
-  failures=$((failures + 1))
-  printf 'FAILED: %s: %s\n' "$subject" "$1"
-  printf '  exit status %s\n' "$status"
-  sed 's/^/  stdout: /' "$scratch/output"
-  sed 's/^/  stderr: /' "$scratch/errors"
-}
-
-exits() { check "exit status $1 expected" [ "$status" = "$1" ]; }
-says() { check "stdout should have '$1'" grep -qF -- "$1" "$scratch/output"; }
-complains() { check "stderr should have '$1'" grep -qF -- "$1" "$scratch/errors"; }
-complains_in_one_line() { check "stderr should be one line" [ "$(wc -l <"$scratch/errors")" = 1 ]; }
-ends_with() { check "last line '$1' expected" [ "$(tail -n 1 "$scratch/output")" = "$1" ]; }
-called() { check "'$1' should be called" grep -qe "$1" "$scratch/calls"; }
-not_called() { check "'$1' should not be called" bash -c '! grep -qe "$1" "$2"' - "$1" "$scratch/calls"; }
-exists() { check "'$1' should exist" [ -e "$1" ]; }
-is_absent() { check "'$1' should not exist" [ ! -e "$1" ]; }
-forget_calls() { : >"$scratch/calls"; }
-
-# impostor NAME < script
-impostor() {
-  { echo '#!/bin/bash'; echo "echo \"$1 \$*\" >>\"\$SCRATCH/calls\""; cat; } >"$bin/$1"
-  chmod +x "$bin/$1"
-}
-
-mkdir -p "$bin" "$project"/{.ci,cuda,examples,include,src,tasks,tests,tools}
 echo "/// One." >"$project/include/one.hpp"
-for program in awk bash cat chmod cp cut dirname env find grep head mkdir mktemp mv nproc realpath rm sed sha256sum sort tail tar tee touch; do
-  ln -s "$(command -v "$program")" "$bin"
-done
 cp "$root/.ci/run" "$project/.ci"
-cp "$root"/tools/{setup.sh,quickstart,test,test-on-debian-13,fetch-data,learning-table,data.sha256} "$project/tools"
+cp "$root"/tools/{quickstart,test,test-on-debian-13,fetch-data,data.sha256} "$project/tools"
 echo 'int main() {}' >"$project/src/main.cpp"
-forget_calls
 
-impostor g++ <<'E2'
-[[ $1 == --version ]] && echo "g++ (Debian 12.2.0-14) ${GCC_IMPOSTOR:-12.2.0}" || echo "${GCC_IMPOSTOR:-12.2.0}"
-E2
-impostor ninja <<<'exit 0'
-impostor pkg-config <<<'exit 0'
-impostor python3 <<<'exit 0'
-impostor apt-get <<<'exit 100'
-impostor sudo <<<'exit 1'
-impostor id <<<'echo 1000'
-impostor nvidia-smi <<<'[[ -n ${CAPABILITY:-} ]] && echo "$CAPABILITY" || exit 9'
-impostor dpkg-query <<<'for name in "${@:4}"; do [[ $name == "${ABSENT:-}" ]] || echo "installed $name"; done'
 impostor clang-format-14 <<'E2'
 [[ $1 == --version ]] && echo "clang-format version 14.0.6" && exit
 [[ ! -e $SCRATCH/ugly ]] || { echo "src/main.cpp:1:4: error: code should be clang-formatted [-Wclang-format-violations]" >&2; exit 1; }
@@ -78,11 +19,6 @@ impostor doxygen <<'E2'
 mkdir -p build/api/xml
 printf '<enumvalue id="a">\n<name>a</name>\n<para>One.</para>\n</enumvalue>\n' >build/api/xml/one.xml
 [[ ! -e $SCRATCH/bare ]] || printf '<enumvalue id="b">\n<name>b</name>\n</enumvalue>\n' >>build/api/xml/one.xml
-E2
-impostor cmake <<'E2'
-[[ $1 == --version ]] && echo "cmake version ${CMAKE_IMPOSTOR:-3.25.1}" && exit
-[[ ! -e $SCRATCH/broken-build ]] || exit 1
-mkdir -p build/release && cp "$SCRATCH/orthornn" build/release/
 E2
 impostor ctest <<'E2'
 while [[ $1 != --output-junit ]]; do shift; done
@@ -562,238 +498,6 @@ exits 1
 complains "could not be configured"
 
 rm "$scratch/broken-build"
-# Trainings of this program are solved after 100 times their seed steps. "free" is never solved; it diverges over 750 steps
-# and on permuted MNIST. "expm" ends as the file expm says, and saves a model first. "gru" waits for a signal if there is a
-# file patient: it saves a model a moment after the first one, and would count a second one.
-cp "$scratch/orthornn" "$scratch/quickstart-orthornn"
-cat >"$scratch/orthornn" <<'E2'
-#!/bin/bash
-echo "orthornn $*" >>"$SCRATCH/calls"
-text=" $* "
-value() { [[ $text != *" --$1 "* ]] || { local rest=${text#* --"$1" }; echo "${rest%% *}"; }; }
-[[ $1 != report ]] || { [[ ! -e $SCRATCH/no-page ]] || { echo "orthornn: nothing to draw" >&2; exit 1; }; touch "$(value out)"; exit; }
-folder=$(value out) seed=$(value seed) cell=$(value cell)
-if [[ $cell == expm && -e $SCRATCH/expm ]]; then
-  touch "$folder/best.h5"
-  echo "orthornn: no luck" >&2
-  exit "$(<"$SCRATCH/expm")"
-fi
-if [[ $cell == gru && -e $SCRATCH/patient ]]; then
-  trap 'echo signal >>"$SCRATCH/signals"' TERM INT HUP
-  touch "$SCRATCH/begun"
-  until [[ -e $SCRATCH/signals ]]; do sleep 0.05; done
-  sleep 0.3
-  touch "$folder/model.h5"
-  exit 130
-fi
-echo "step,seconds,loss" >"$folder/metrics.csv"
-case $cell$text in
-  free*" --length 750 "* | free*" --permuted "*)
-    echo "7,0.5,1" >>"$folder/metrics.csv"
-    echo "orthornn: the training diverged at step 7: loss nan" >&2
-    exit 1
-    ;;
-  free*) solved=false steps=9 accuracy=0.5 status=3 ;;
-  *) solved=true steps=${seed}00 accuracy=0.99$seed status=0 ;;
-esac
-[[ $2 != adding ]] || accuracy=null
-[[ $2 == copying || $2 == adding ]] || status=0
-metrics="\"loss\": 0.0$seed, \"accuracy\": $accuracy"
-[[ $2 != adding && $2 != translate ]] || metrics="\"loss\": 0.0$seed"
-[[ $2 != video ]] || metrics="$metrics, \"mse\": 0.02, \"ssim\": 0.7"
-translations='' parameters=12345
-[[ $2 != translate ]] || parameters=$((12345678 + seed))
-[[ $2 != translate ]] || translations=', "translations": {"perplexity": 4.0'$seed', "bleu": {"score": 45.5}, "chrf": {"score": 64}}'
-echo "{\"solved\": $solved, \"steps\": $steps, \"seconds\": $seed.5, \"parameters\": $parameters,
-  \"test\": {\"last\": {\"loss\": 9}, \"best\": {$metrics}}$translations}" >"$folder/results.json"
-exit $status
-E2
-table=$project/runs/learning-table
-learning() { run "$project/tools/learning-table" "$@"; }
-in_table() { check "$1 should have '$2'" grep -qF -- "$2" "$table/$1"; }
-
-if ! python=$(python3 -c 'import sys; assert sys.version_info >= (3, 10); print(sys.executable)'); then
-  echo "tools/learning-table is not tested: it needs Python 3.10 or newer"
-else
-  cp "$bin/python3" "$scratch/impostor-python3"
-  ln -sf "$python" "$bin/python3"
-  ln -s "$(command -v sleep)" "$bin"
-
-  subject="learning-table, wrong use"
-  for options in "--seeds 0" "--steps x" "--device tpu" "--out" "nothing" "mnist --cells nobody" "copying --cells expm"; do
-    # shellcheck disable=SC2086  # words of their own
-    learning $options
-    exits 2
-    complains "usage: tools/learning-table"
-  done
-
-  subject="learning-table, the build fails"
-  touch "$scratch/broken-build"
-  learning
-  exits 1
-  complains "learning-table: the build could not be configured"
-  rm "$scratch/broken-build"
-
-  subject="learning-table, a training fails"
-  echo 1 >"$scratch/expm"
-  learning
-  exits 1
-  complains "orthornn: no luck"
-  check "what was trained before should have its row" grep -q '^copying-200,cayley,1,solved,100,1.500,12345,0.991,0.01,' "$table/defaults.csv"
-  in_table defaults.md "| Cayley | 12,345 | 100 steps, 1.5 s (1 of 1) | - |"
-  in_table defaults.md "| exponential | - | - | - |"
-  in_table defaults.md "- copying-200, exponential: seed 1, 2, 3"
-  in_table defaults.md "- copying-200, Cayley: seed 2, 3"
-
-  subject="learning-table, interrupted"
-  echo 130 >"$scratch/expm"
-  forget_calls
-  learning
-  exits 130
-  says "Interrupted"
-  called '^orthornn train copying .* --cell expm .* --resume$'
-  not_called '^orthornn train .*--cell cayley'
-
-  subject="learning-table, goes on"
-  rm "$scratch/expm"
-  forget_calls
-  learning
-  exits 0
-  not_called '^orthornn train .*--delay 200 .*--cell cayley .*--seed 1 '
-  called '^orthornn train copying --delay 200 --cell expm .* --seed 1 .* --resume$'
-  not_called '^orthornn train .* --seed 2 .*--resume$'
-  called "^orthornn train copying --delay 2000 --cell cwy --reflections 128 --hidden 128 --until-solved --seed 3 --device auto --out $table/defaults/copying-2000/cwy-128/seed3$"
-  called '^orthornn train adding --length 200 --cell householder '
-  not_called '^orthornn train mnist'
-  called "^orthornn report $table/defaults/adding-750 --out $table/defaults/adding-750.html$"
-  exists "$table/defaults/copying-200.html"
-  says "| CWY, L = 128 | 12,345 | 200 ± 100 steps, 2.5 ± 1.0 s (3 of 3) |"
-  says "| unconstrained | 12,345 | 50.0 ± 0.0 % right, loss 0.0200 ± 0.0100 (0 of 3) | loss 0.0200 ± 0.0100 (0 of 3) |"
-  says "| 3 diverged (0 of 3) | "
-  check "a training that went on has no seconds" grep -q '^copying-200,expm,1,solved,100,,12345,' "$table/defaults.csv"
-  says "| exponential | 12,345 | 200 ± 100 steps, 3.0 ± 0.7 s (3 of 3) |"
-  says "- mnist, unconstrained: seed 1 (no data in $project/data; 'tools/fetch-data mnist' brings them)"
-  check "the table should be kept" grep -qF "| Householder, tiled | 12,345 | 200 ± 100 steps, 2.5 ± 1.0 s (3 of 3) |" "$table/defaults.md"
-  check "a row for each training expected" [ "$(wc -l <"$table/defaults.csv")" = 94 ]
-  check "a training that diverged has its last step" grep -q '^adding-750,free,3,diverged,7,0.5,,' "$table/defaults.csv"
-
-  subject="learning-table, all done, and no page"
-  forget_calls
-  touch "$scratch/no-page"
-  learning
-  exits 0
-  not_called '^orthornn train'
-  says "no curves of copying-1000: orthornn: nothing to draw"
-  says "copying, T = 1000 |"
-  rm "$scratch/no-page"
-
-  subject="learning-table, other options than before"
-  forget_calls
-  learning --steps 5
-  exits 1
-  complains "choose another --out"
-  not_called '^orthornn train'
-
-  subject="learning-table, a foreign file"
-  mkdir "$scratch/foreign"
-  echo "task,size" >"$scratch/foreign/copying.csv"
-  learning copying --out "$scratch/foreign"
-  exits 1
-  complains "of another version"
-
-  subject="learning-table, with MNIST and its own places, from another folder"
-  mkdir -p "$scratch/elsewhere/digits"
-  touch "$scratch/elsewhere/digits/train-images-idx3-ubyte.gz"
-  forget_calls
-  run bash -c 'cd "$SCRATCH/elsewhere" && "$1/tools/learning-table" --data digits --out table --device cpu' - "$project"
-  exits 0
-  called "^orthornn train mnist --permuted --cell cwy --reflections 32 --hidden 128 --epochs 15 .*--device cpu .* --data $scratch/elsewhere/digits$"
-  says "| 99.1 % right, 1.5 s |"
-  says "| 1 diverged |"
-  exists "$scratch/elsewhere/table/defaults.md"
-  mkdir -p "$project/data/tatoeba"
-  mv "$scratch/elsewhere/digits" "$project/data/mnist"
-  touch "$project/data/tatoeba/spa-eng.zip"
-
-  subject="learning-table copying"
-  forget_calls
-  learning copying --seeds 2
-  exits 0
-  called '^orthornn train copying --delay 1000 --cell cayley --negative-signs 95 --hidden 190 --until-solved '
-  called '^orthornn train copying --delay 2000 --cell cwy --reflections 23 '
-  called '^orthornn train copying --delay 1000 --cell householder '
-  not_called '--delay 2000 --cell householder '
-  not_called '--config '
-  not_called '--seed 3 '
-  says "| Householder, tiled | 12,345 | 150 ± 71 steps, 2.0 ± 0.7 s (2 of 2) | - |"
-  says "- copying-2000, Householder, tiled: seed 1, 2 (some 12 minutes a training on an H200)"
-
-  subject="learning-table copying, a cell that the table leaves out"
-  forget_calls
-  learning copying --seeds 1 --cells householder-rank-one
-  exits 0
-  called "^orthornn train copying --delay 2000 --config $table/copying/copying-2000/householder-rank-one/seed1/layer.toml --until-solved --seed 1 "
-  check "the file should describe the layer" grep -q 'hidden_size = 190' "$table/copying/copying-1000/householder-rank-one/seed1/layer.toml"
-  not_called '--cell '
-  says "| Householder, rank-one updates | 12,345 | 100 steps, 1.5 s (1 of 1) |"
-  says "| LSTM | 12,345 | 150 ± 71 steps"
-
-  subject="learning-table all, on a GPU, some steps"
-  forget_calls
-  run CAPABILITY=9.0 "$project/tools/learning-table" all --steps 5 --cells cwy-128,lstm,scornn,convlstm,convneru-zeros --out "$scratch/all"
-  exits 0
-  called '^orthornn train mnist --permuted --cell lstm --hidden 512 --steps 5 --precision tf32 --seed 3 '
-  called '^orthornn train mnist --cell cwy --reflections 128 --hidden 128 --steps 5 --seed 1 '
-  called '^orthornn train copying --delay 2000 --cell lstm --hidden 190 --until-solved --steps 5 --seed 2 --device auto '
-  called '^orthornn train translate --tied .* --cell cayley --negative-signs 512 --lr-orth 1e-4 --hidden 1024 --steps 5 '
-  called "^orthornn train translate .* --data $project/data/tatoeba$"
-  called "^orthornn train video --clips mnist --cell convneru --hidden-kernel zeros --steps 5 .* --data $project/data/mnist$"
-  says "| cell | parameters | perplexity | BLEU | chrF2 | seconds |"
-  says "| LSTM | 12,345,680 ± 1 | 4.02 ± 0.01 | 45.5 ± 0.0 | 64.0 ± 0.0 | 2.5 ± 1.0 |"
-  says "| ConvNERU, free, begins as zeros | 12,345 | 0.0200 ± 0.0000 | 0.700 ± 0.000 | 2.5 ± 1.0 |"
-  says "| LSTM | 12,345 | 99.2 ± 0.1 % right, 2.5 ± 1.0 s |"
-  says "- translation, GRU: seed 1, 2, 3 (not named by --cells)"
-
-  subject="learning-table, an interrupted training, now with other options"
-  echo 130 >"$scratch/expm"
-  learning copying --seeds 1 --cells exprnn --out "$scratch/anew"
-  exits 130
-  exists "$scratch/anew/copying/copying-1000/exprnn/seed1/best.h5"
-  rm "$scratch/expm"
-  forget_calls
-  learning copying --seeds 1 --cells exprnn --out "$scratch/anew" --steps 5
-  exits 0
-  called '--cell expm .*--steps 5'
-  not_called '--resume'
-  is_absent "$scratch/anew/copying/copying-1000/exprnn/seed1/best.h5"
-
-  subject="learning-table mnist, on the CPU, which has fp32 alone"
-  forget_calls
-  learning mnist --device cpu --seeds 1 --cells lstm --out "$scratch/cpu"
-  exits 0
-  called '--cell lstm --hidden 512 --epochs 15 --seed 1 --device cpu '
-  not_called '--precision'
-
-  subject="learning-table, a signal"
-  touch "$scratch/patient"
-  # As a terminal does, to the whole process group.
-  run bash -c 'set -m
-    "$1/tools/learning-table" translation --out "$SCRATCH/stopped" --cells gru & script=$!
-    until [[ -e $SCRATCH/begun ]]; do sleep 0.05; done
-    kill -TERM -- -$script
-    until [[ -e $SCRATCH/signals ]]; do sleep 0.05; done
-    kill -TERM -- -$script
-    wait $script' - "$project"
-  exits 130
-  says "Interrupted"
-  check "the training should get one signal" [ "$(wc -l <"$scratch/signals")" = 1 ]
-  exists "$scratch/stopped/translation/translation/gru/seed1/model.h5"
-
-  rm -r "$project/data" "$bin/python3" "$bin/sleep"
-  mv "$scratch/impostor-python3" "$bin/python3"
-fi
-mv "$scratch/quickstart-orthornn" "$scratch/orthornn"
-
 mirror=$scratch/web/ossci-datasets.s3.amazonaws.com/mnist
 anki=$scratch/web/www.manythings.org/anki
 mkdir -p "$mirror" "$anki" "$scratch/own/mnist"
@@ -968,5 +672,4 @@ while IFS= read -r file; do
   check "'${file#"$root/"}' should be named by a README" grep -rqF --include='*.md' -- "$name" "$root/README.md" "$root/tools" "$root/tasks" "$root/src"
 done < <(find "$results" -name '*.csv' -o -name '*.json')
 
-echo "$checks checks, $failures failed"
-[[ $failures == 0 ]]
+finish
