@@ -91,4 +91,7 @@ if len(sys.argv) > 2:
     for ax, title in zip(axes, ("data", "samples", "density")):
         ax.set(title=title, aspect="equal", xlim=(-1.5, 2.5), ylim=(-1, 1.5))
     figure.savefig(sys.argv[2], dpi=80)
-sys.exit(0 if -density.mean() < gaussian - 0.5 and error < 1e-3 else 1)
+if not -density.mean() < gaussian - 0.5:
+    sys.exit(f"the flow is not better than a Gaussian by 0.5 after {steps} steps; expected more steps")
+if not error < 1e-3:
+    sys.exit("the inverse of the flow is not that of its map: |x - x'| is not below 1e-3")

@@ -62,6 +62,13 @@ def test_flow(tmp_path):
     assert numbers(text, "flow")[0] < numbers(text, "Gaussian")[0] - 0.5
 
 
+def test_a_flow_without_training_says_why_it_fails():
+    done = subprocess.run([sys.executable, str(EXAMPLES / "torch_flow.py"), "0"], capture_output=True,
+                          text=True, timeout=300)
+    assert done.returncode == 1
+    assert "not better than a Gaussian by 0.5 after 0 steps" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_hidden_norms(tmp_path):
     file = plot_of(tmp_path)
     text = run(sys.executable, EXAMPLES / "torch_hidden_norms.py", *file, folder=tmp_path)

@@ -3,6 +3,7 @@
 #include "orthornn/orthogonal/transition.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <thread>
@@ -67,6 +68,13 @@ Tensor<T> drawn(const orthornn_transition& transition) {
   require_status(orthornn_transition_parameter_shape(&transition, shape));
   Tensor<T> parameters({shape[0], shape[1]});
   require_status(orthornn_transition_initialize(&transition, ORTHORNN_INIT_NORMAL, 7, parameters.data()));
+  if (transition.kind == ORTHORNN_OWN) {
+    // The drawn V is orthogonal, so that (V^T V)^-1/2 = I. One at a distance of about 0.6 is not, and it is
+    // far from singular.
+    const Tensor<T> distance =
+        normal_tensor<T>(parameters.shape(), 8, 0.3 / std::sqrt(static_cast<double>(transition.size)));
+    for (Index i = 0; i < parameters.size(); ++i) parameters.data()[i] += distance.data()[i];
+  }
   return parameters;
 }
 
@@ -168,6 +176,20 @@ TEST_CASE("Bad arguments of transitions are statuses that name the argument", "[
   std::fill(v.begin(), v.begin() + 4, 0.0F);
   require_error(forward(good), ORTHORNN_INVALID_VALUE, "reflection vector 0");
   require_error(orthornn_transition_initialize(&good, 4, 1, v.data()), bad, "init is 4");
+}
+
+TEST_CASE("A singular V of orthogonal weight normalization is a status", "[c_api]") {
+  const orthornn_transition transition{ORTHORNN_F64, ORTHORNN_OWN, 3, 0, 0};
+  Tensor<double> v({3, 3}), d_v({3, 3}), q({3, 3});
+  std::fill(v.begin(), v.end(), 1.0);
+  Workspace forward(asked_bytes(orthornn_transition_forward_workspace, nullptr, &transition)),
+      backward(asked_bytes(orthornn_transition_backward_workspace, nullptr, &transition));
+  require_error(
+      orthornn_transition_forward(nullptr, &transition, v.data(), q.data(), forward.data(), forward.bytes()),
+      ORTHORNN_INVALID_VALUE, "not linearly independent");
+  require_error(orthornn_transition_backward(nullptr, &transition, v.data(), q.data(), d_v.data(),
+                                             backward.data(), backward.bytes()),
+                ORTHORNN_INVALID_VALUE, "not linearly independent");
 }
 
 TEST_CASE("T-CWY through the C interface", "[c_api]") {

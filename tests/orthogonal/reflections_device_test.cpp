@@ -10,6 +10,7 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
+#include "support/oracle.hpp"
 #include "support/random_tensor.hpp"
 #include "support/tolerances.hpp"
 #include "support/transitions.hpp"

@@ -175,6 +175,13 @@ def check_like(name: str, tensor: Tensor, reference: str, like: Tensor,
         raise ValueError(f"{name}: expected the device of {reference}, {like.device}, found {tensor.device}")
 
 
+def check_sizes(**sizes: int) -> None:
+    """Raises ValueError, naming the argument, for a size below 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name}: expected 1 or more, found {size}")
+
+
 def check_number_type(name: str, tensor: Tensor, known: dict[torch.dtype, int] = DTYPES) -> None:
     """Raises TypeError, naming the argument, unless operations take the tensor's type."""
     if tensor.dtype not in known:

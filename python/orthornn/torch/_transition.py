@@ -50,8 +50,11 @@ def _forward(parameters, kind, negative_signs):
     size = parameters.shape[1]
     q = parameters.new_empty(size, size)
     workspace = workspace_of(parameters, count)
-    library().orthornn_transition_forward(device_of(parameters), options,
-                                          *addresses(parameters, q, workspace), count)
+    try:
+        library().orthornn_transition_forward(device_of(parameters), options,
+                                              *addresses(parameters, q, workspace), count)
+    except ValueError as error:  # of a number, which the library names as a model file does
+        raise ValueError(f"parameters: {error}") from None
     return q
 
 
@@ -99,8 +102,9 @@ def transition(kind: str, parameters: Tensor, *, negative_signs: int = 0) -> Ten
       [N, N].
     - negative_signs: entries -1 of the fixed diagonal matrix of "cayley".
 
-    Raises TypeError and ValueError, naming the argument; ValueError for a reflection vector of zeros, for a
-    singular matrix of "own" and for parameters that are not finite.
+    Raises TypeError and ValueError, naming the argument. On the CPU it also raises ValueError for a
+    reflection vector of zeros, for a singular matrix of "own" and for parameters that are not finite. On a
+    GPU Q means nothing then.
     """
     return FORWARD(parameters, kind, negative_signs)
 
@@ -142,8 +146,11 @@ def _stiefel_forward(vectors):
     vectors = vectors.contiguous()
     omega = vectors.new_empty(vectors.shape[1], vectors.shape[0])
     workspace = workspace_of(vectors, count)
-    library().orthornn_stiefel_forward(device_of(vectors), options, *addresses(vectors, omega, workspace),
-                                       count)
+    try:
+        library().orthornn_stiefel_forward(device_of(vectors), options,
+                                           *addresses(vectors, omega, workspace), count)
+    except ValueError as error:
+        raise ValueError(f"vectors: {error}") from None
     return omega
 
 

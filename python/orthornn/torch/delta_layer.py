@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, silu, softplus
 
 from .._library import library
-from ._calls import DTYPES, check_parameters, check_shape
+from ._calls import DTYPES, check_parameters, check_shape, check_sizes
 from ._delta_product import delta_product
 
 LARGEST_ROW_DECAY = math.exp(-0.5)
@@ -64,8 +64,7 @@ class DeltaProduct(nn.Module):
                  device: Any = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         hidden_size = input_size if hidden_size is None else hidden_size
-        if input_size < 1:
-            raise ValueError(f"input_size: expected 1 or more, found {input_size}")
+        check_sizes(input_size=input_size)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.heads, self.key_size, self.value_size = heads, key_size, value_size
         self.householder, self.factor = householder, factor

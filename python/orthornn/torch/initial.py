@@ -16,7 +16,7 @@ INITS = {"henaff": _abi.INIT_HENAFF, "cayley": _abi.INIT_CAYLEY, "haar": _abi.IN
 
 def _seed() -> int:
     """A seed that torch's seed decides."""
-    return int(torch.randint(2 ** 63 - 1, ()))
+    return int(torch.randint(2 ** 63 - 1, (), device="cpu"))
 
 
 def _structure(kind, parameters, negative_signs):

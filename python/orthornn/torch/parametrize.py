@@ -21,7 +21,8 @@ class Cwy(nn.Module):
     every orthogonal matrix is reached, and checkpoints have one shape.
 
     A first weight that is not orthogonal is replaced by the nearest orthogonal matrix that N reflections
-    reach, with the sign by default. With fewer reflections its first L columns are kept.
+    reach, with the sign by default. With fewer reflections its first L columns are kept. A weight of the
+    device "meta" has no numbers: assign one after `to_empty`.
     """
 
     def __init__(self, reflections: int | None = None) -> None:
@@ -50,20 +51,28 @@ class Cwy(nn.Module):
             raise ValueError(f"weight: expected a square matrix, found {list(weight.shape)}, which is "
                              f"{list(matrix.shape)}; TruncatedCwy makes orthonormal rows or columns")
         _check_first_shape(self.shape, weight)
+        if self.reflections is not None and self.reflections > n:
+            raise ValueError(f"reflections: expected 1 to N = {n} for a weight {list(weight.shape)}, found "
+                             f"{self.reflections}")
+        if self.sign is not None and self.shape is None:
+            # The device of the first weight, so that all of a layer is in one place.
+            self.sign = torch.ones_like(self.sign, device=weight.device)
+        vectors = weight.new_empty(self.reflections or n, n) if weight.is_meta else self._vectors_of(matrix)
+        self.shape = weight.shape
+        return vectors.to(weight)
+
+    def _vectors_of(self, matrix: Tensor) -> Tensor:
+        """Reflection vectors [L, N] of a matrix with numbers, and its sign."""
+        n = len(matrix)
         q = _nearest_orthogonal(matrix)
         if self.reflections is None:
             sign = 1.0 if _is_product(q, n) else -1.0
             vectors = parameters_of("cwy", _with_last_column(q, sign), reflections=n)
             self.sign.fill_(sign)
-        elif self.reflections > n:
-            raise ValueError(f"reflections: expected 1 to N = {n} for a weight {list(weight.shape)}, found "
-                             f"{self.reflections}")
-        elif _is_orthogonal(matrix):
-            vectors = parameters_of("cwy", q, reflections=self.reflections)
-        else:
-            vectors = stiefel_vectors_of(_reachable(q, n)[:, :self.reflections])
-        self.shape = weight.shape
-        return vectors.to(weight)
+            return vectors
+        if _is_orthogonal(matrix):
+            return parameters_of("cwy", q, reflections=self.reflections)
+        return stiefel_vectors_of(_reachable(q, n)[:, :self.reflections])
 
 
 class TruncatedCwy(nn.Module):
@@ -75,7 +84,8 @@ class TruncatedCwy(nn.Module):
     A weight [N, ..] is seen as the matrix of N rows and as many columns as a row has numbers. The parameter
     is the matrix of reflection vectors [M, N] of T-CWY: M the smaller and N the larger of the two sizes. A
     first weight that is not orthonormal is replaced by the nearest one that is. A square weight has the
-    determinant (-1)^N, and an orthogonal one of the other determinant is refused; Cwy reaches both.
+    determinant (-1)^N, and an orthogonal one of the other determinant is refused; Cwy reaches both. A weight
+    of the device "meta" has no numbers: assign one after `to_empty`.
     """
 
     def __init__(self) -> None:
@@ -99,6 +109,9 @@ class TruncatedCwy(nn.Module):
         _check_first_shape(self.shape, weight)
         if matrix.shape[0] < matrix.shape[1]:
             matrix = matrix.T
+        if weight.is_meta:
+            self.shape = weight.shape
+            return weight.new_empty(matrix.shape[1], matrix.shape[0])
         omega = _nearest_orthogonal(matrix)
         if matrix.shape[0] == matrix.shape[1] and not _is_orthogonal(matrix):
             omega = _reachable(omega, len(omega))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from ._calls import check_parameters
+from ._calls import check_parameters, check_sizes
 from .initial import draw_stiefel, draw_transition
 from ._recurrence import recurrence
 from ._rollout import ACTIVATIONS
@@ -50,10 +50,7 @@ class OrthogonalRnn(nn.Module):
                  negative_signs: int = 0, init: str | None = None, input_matrix: str = "free",
                  learn_initial_state: bool = False) -> None:
         super().__init__()
-        for name, size in ("input_size", input_size), ("hidden_size",
-                                                       hidden_size), ("num_layers", num_layers):
-            if size < 1:
-                raise ValueError(f"{name}: expected 1 or more, found {size}")
+        check_sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         if not isinstance(bias, bool):
             raise TypeError(f"bias: expected True or False, found {bias!r}")
         if not 0 <= dropout <= 1:
