@@ -22,10 +22,15 @@ constexpr double factored_operations(double n, double l) { return 12 * n * l + 2
 /// states, and as much again for the gradient.
 constexpr double rank_one_operations(double n, double l) { return 24 * n * l; }
 
-/// The Gram matrix, U S^-1 and Q with their gradients, once for all steps and columns.
-constexpr double dense_preparation(double n, double l) { return 6 * n * n * l + 8 * n * l * l; }
-/// The Gram matrix, two solves with S, and the gradient's product with U.
-constexpr double factored_preparation(double n, double l) { return 6 * n * l * l; }
+// The times to which the choice on a CPU is fitted are of code that inverted S. So the next two functions
+// count its operations, of which triangular solves need fewer (docs/math.md, section 1.11).
+
+/// The Gram matrix, S^-1 and Q with their gradients, once for all steps and columns.
+constexpr double dense_preparation(double n, double l) {
+  return 6 * n * n * l + 12 * n * l * l + 5 * l * l * l;
+}
+/// The Gram matrix, S^-1, both products with it, and the gradient's product with U.
+constexpr double factored_preparation(double n, double l) { return 8 * n * l * l + l * l * l; }
 /// The gradient's product with U alone.
 constexpr double sequential_preparation(double n, double l) { return 2 * n * l * l; }
 
