@@ -20,11 +20,9 @@ Index outputs_of(const OrthogonalConv& options, Index channels) {
   return options.channels > 0 ? options.channels : channels;
 }
 
-/// Size of the output of options that `add_parameters` takes.
-template <class T>
+/// Size of the output. Throws as `channels_of`, before a size that is off reaches a shape.
 Index checked_output_size(const OrthogonalConv& options, Index input_size) {
   channels_of(options, input_size);
-  check_options<T>(options, input_size);
   return options.output_size(input_size);
 }
 
@@ -47,7 +45,7 @@ template <class T>
 OrthogonalConvLayer<T>::OrthogonalConvLayer(ParameterSet<T>& parameters, const std::string& prefix,
                                             const OrthogonalConv& options, Index input_size,
                                             const Execution& execution)
-    : Layer<T>(parameters, input_size, checked_output_size<T>(options, input_size)),
+    : Layer<T>(parameters, input_size, checked_output_size(options, input_size)),
       options_(options),
       execution_(execution),
       inputs_(channels_of(options, input_size)),

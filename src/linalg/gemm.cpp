@@ -8,13 +8,11 @@
 #include "core/thread_scratch.hpp"
 #include "cuda/linalg/gemm.hpp"
 #include "linalg/block_kernel.hpp"
+#include "linalg/serial_flops.hpp"
 #include "linalg/thin_product.hpp"
 
 namespace orthornn {
 namespace {
-
-// Below this number of operations, waking the other threads costs more time than they save.
-constexpr double serial_flops = 2e5;
 
 struct GemmBlocks;
 

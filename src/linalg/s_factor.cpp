@@ -5,6 +5,7 @@
 #include "core/parallel.hpp"
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
+#include "linalg/serial_flops.hpp"
 
 namespace orthornn {
 namespace {
@@ -39,7 +40,7 @@ template <class T>
 void solve_unblocked(const Operand<T>& s, MatrixView<T> x) {
   const MatrixView<const T> upper = s.matrix;
   constexpr Index rows = strip_rows<T>;
-  parallel_for(x.rows, rows, [&](Index first, Index last) {
+  const auto solve_rows = [&](Index first, Index last) {
     Strip<T> strip = {};
     for (Index row = first; row < last; row += rows) {
       const Index count = std::min(rows, last - row);
@@ -53,7 +54,11 @@ void solve_unblocked(const Operand<T>& s, MatrixView<T> x) {
       }
       for (Index j = 0; j < x.cols; ++j) std::copy_n(strip[j], count, x.column(j) + row);
     }
-  });
+  };
+  const double flops =
+      static_cast<double>(x.rows) * static_cast<double>(x.cols) * static_cast<double>(x.cols);
+  if (flops < serial_flops) return solve_rows(0, x.rows);
+  parallel_for(x.rows, rows, solve_rows);
 }
 
 /// x <- x S^-1, or x S^-T. [x1 x2] [A B; 0 D]^-1 = [y1, (x2 - y1 B) D^-1] with y1 = x1 A^-1, and from the

@@ -1,10 +1,16 @@
 #pragma once
-// Lengths before and after layers that map every step by an affine map.
+// What the tests of layers that map every step by an affine map share.
 
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <tuple>
 #include <vector>
 
+#include "support/check_says.hpp"
 #include "support/layer_case.hpp"
+#include "support/same_bits.hpp"
 
 namespace orthornn::testing {
 
@@ -67,6 +73,37 @@ inline Tensor<double> entrywise_difference(const Tensor<double>& a, const Tensor
   Tensor<double> result = a.copy();
   for (Index i = 0; i < result.size(); ++i) result.data()[i] -= b.data()[i];
   return result;
+}
+
+/// Outputs and gradients of a layer of these options have the same bits for every number of threads.
+template <class Options>
+void check_threads(const Options& options, Index inputs, Index length, Index batch) {
+  using MapLayer = typename Options::template Layer<float>;
+  const auto run = [&](int threads) {
+    const Threads scope(threads);
+    LayerCase<float> c(
+        [&](ParameterSet<float>& parameters) {
+          return std::make_unique<MapLayer>(parameters, "layer", options, inputs);
+        },
+        length, batch);
+    c.forward();
+    c.backward();
+    return std::tuple(c.y.copy(), c.parameters.gradients().copy(), c.dx.copy());
+  };
+  const auto alone = run(1), shared = run(4);
+  CHECK(same_bits(std::get<0>(alone), std::get<0>(shared)));
+  CHECK(same_bits(std::get<1>(alone), std::get<1>(shared)));
+  CHECK(same_bits(std::get<2>(alone), std::get<2>(shared)));
+}
+
+/// Neither a layer nor its parameters can be made of these options, for a reason that has these words.
+template <class Options>
+void check_refused_map(const Options& options, Index inputs, std::initializer_list<std::string> words) {
+  using MapLayer = typename Options::template Layer<float>;
+  ParameterSet<float> parameters;
+  check_says<ValueError>([&] { MapLayer::add_parameters(parameters, "a", options, inputs); }, words);
+  check_says<ValueError>([&] { MapLayer(parameters, "a", options, inputs); }, words);
+  CHECK(parameters.list().empty());
 }
 
 }  // namespace orthornn::testing

@@ -152,33 +152,14 @@ TEST_CASE("the inverse of OrthogonalConv undoes it, and its log-determinant is 0
 
 TEST_CASE("OrthogonalConv has the same bits for every number of threads", "[layers]") {
   for (const Index channels : {4, 30}) {
-    const auto run = [&](int threads) {
-      const Threads scope(threads);
-      LayerCase<float> c(
-          [&](ParameterSet<float>& parameters) {
-            return std::make_unique<OrthogonalConvLayer<float>>(
-                parameters, "layer", OrthogonalConv{.channels = channels, .height = 9}, 144);
-          },
-          3, 5);
-      c.forward();
-      c.backward();
-      return std::tuple(c.y.copy(), c.parameters.gradients().copy(), c.dx.copy());
-    };
-    const auto alone = run(1), shared = run(4);
-    CHECK(same_bits(std::get<0>(alone), std::get<0>(shared)));
-    CHECK(same_bits(std::get<1>(alone), std::get<1>(shared)));
-    CHECK(same_bits(std::get<2>(alone), std::get<2>(shared)));
+    check_threads(OrthogonalConv{.channels = channels, .height = 9}, 144, 3, 5);
   }
 }
 
 TEST_CASE("OrthogonalConv refuses what are no frames, and inverses that are none", "[layers][errors]") {
   const auto refused = [](const OrthogonalConv& options, Index inputs,
                           std::initializer_list<std::string> words) {
-    ParameterSet<float> parameters;
-    check_says<ValueError>(
-        [&] { OrthogonalConvLayer<float>::add_parameters(parameters, "a", options, inputs); }, words);
-    check_says<ValueError>([&] { OrthogonalConvLayer<float>(parameters, "a", options, inputs); }, words);
-    CHECK(parameters.list().empty());
+    check_refused_map(options, inputs, words);
   };
   refused({.kernel_size = 4}, 64, {"orthogonal_conv", "kernel size 4", "odd"});
   refused({}, 65, {"orthogonal_conv", "65 inputs", "8 x 8 pixels"});

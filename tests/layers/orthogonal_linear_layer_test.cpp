@@ -132,33 +132,14 @@ TEST_CASE("the inverse of OrthogonalLinear undoes it, and its log-determinant is
 
 TEST_CASE("OrthogonalLinear has the same bits for every number of threads", "[layers]") {
   for (const Index outputs : {20, 50}) {
-    const auto run = [&](int threads) {
-      const Threads scope(threads);
-      LayerCase<float> c(
-          [&](ParameterSet<float>& parameters) {
-            return std::make_unique<OrthogonalLinearLayer<float>>(parameters, "layer",
-                                                                  OrthogonalLinear{.outputs = outputs}, 33);
-          },
-          5, 7);
-      c.forward();
-      c.backward();
-      return std::tuple(c.y.copy(), c.parameters.gradients().copy(), c.dx.copy());
-    };
-    const auto alone = run(1), shared = run(4);
-    CHECK(same_bits(std::get<0>(alone), std::get<0>(shared)));
-    CHECK(same_bits(std::get<1>(alone), std::get<1>(shared)));
-    CHECK(same_bits(std::get<2>(alone), std::get<2>(shared)));
+    check_threads(OrthogonalLinear{.outputs = outputs}, 33, 5, 7);
   }
 }
 
 TEST_CASE("OrthogonalLinear refuses sizes that cannot be, and inverses that are none", "[layers][errors]") {
   const auto refused = [](const OrthogonalLinear& options, Index inputs,
                           std::initializer_list<std::string> words) {
-    ParameterSet<float> parameters;
-    check_says<ValueError>(
-        [&] { OrthogonalLinearLayer<float>::add_parameters(parameters, "a", options, inputs); }, words);
-    check_says<ValueError>([&] { OrthogonalLinearLayer<float>(parameters, "a", options, inputs); }, words);
-    CHECK(parameters.list().empty());
+    check_refused_map(options, inputs, words);
   };
   refused({}, 0, {"orthogonal_linear", "0 inputs", "at least 1"});
   refused({.outputs = 3}, -1, {"-1 inputs"});

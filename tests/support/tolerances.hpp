@@ -81,7 +81,7 @@ inline constexpr double gradient_trained_elsewhere = 1e-2;
 
 /// Random reflection vectors: about 1 for every form.
 inline constexpr double orthogonality_random = 3;
-/// Nearly parallel ones (common vector + 0.01 noise) make S ill conditioned: 3 to 73 measured for CWY ...
+/// Nearly parallel ones (common vector + 0.01 noise) make S ill conditioned: 28 to 97 measured for CWY ...
 inline constexpr double orthogonality_parallel_cwy = 100;
 /// ... while a product of single reflections does not care: about 2.
 inline constexpr double orthogonality_parallel_sequential = 4;

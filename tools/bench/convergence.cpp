@@ -152,15 +152,14 @@ Plot plot_of(const Json& rows) {
 int ConvergenceBenchmark::run() {
   results.check();
   if (!page.empty()) check_output(page, OutputKind::page, results.overwrite);
+  const std::vector<Index> counts = reflections_at(reflections, hidden, AboveN::is_refused);
   fmt::print("descent on E |Q x - y|^2 / 2, y = Q* x + noise, by {} steps with rates k^-1/2\n", steps);
-  fmt::print(
-      "N = {}, {} samples a step, noise {}; powers of k are fitted from step 100 on; the theorem has -0.5 "
-      "for the "
-      "expected norm and large k\n\n",
-      hidden, batch, noise);
+  fmt::print("N = {}, {} samples a step, noise {}; powers of k are fitted from step 100 on\n", hidden, batch,
+             noise);
+  fmt::print("the theorem has the power -0.5 for the expected norm and large k\n\n");
   fmt::print("{:>6}{:>6}{:>14}{:>14}{:>9}\n", "L", "seed", "after 100", "in the end", "power");
   Json rows = Json::array();
-  for (const Index count : reflections_at(reflections, hidden, AboveN::is_refused)) {
+  for (const Index count : counts) {
     for (const std::uint64_t seed : each_once(seeds)) {
       const std::vector<LeastGradient> course = NoisyRotation(*this, count, seed).descend();
       const auto early = std::ranges::find_if(course, [](const LeastGradient& one) { return one.k >= 100; });
