@@ -1,5 +1,6 @@
 // train --init-from: parameters of a saved model as the beginning of another training.
 
+#include <cmath>
 #include <initializer_list>
 
 #include "cli/model_content.hpp"
@@ -10,6 +11,9 @@ using namespace orthornn::testing;
 
 namespace {
 
+// A weight loses such a step in rounding. A bias that begins at zero keeps it, and its last bits depend on
+// the machine.
+constexpr float still_rate = 1e-30f;
 const Arguments one_still_step = {"--steps", "1", "--lr", "1e-30", "--lr-orth", "1e-30"};
 
 }  // namespace
@@ -42,9 +46,10 @@ TEST_CASE("a training begins with the parameters of another one that fit", "[cli
     CHECK((found.at(path) == source.at(path)));
   }
   CHECK((found.at("parameters/cell/reflection_vectors") != fresh.at("parameters/cell/reflection_vectors")));
-  for (const char* path :
-       {"parameters/cell/input_weights", "parameters/readout/weight", "parameters/readout/bias"})
+  for (const char* path : {"parameters/cell/input_weights", "parameters/readout/weight"})
     CHECK((found.at(path) == fresh.at(path)));
+  const float bias = Hdf5Reader(folder / "some/model.h5").read<float>("parameters/readout/bias").data()[0];
+  CHECK(std::abs(bias) <= 2 * still_rate);
 }
 
 TEST_CASE("a model that gives a training nothing is refused before a folder is made", "[cli][init-from]") {
