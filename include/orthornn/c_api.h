@@ -206,47 +206,56 @@ ORTHORNN_EXPORT orthornn_status orthornn_transition_backward(const orthornn_devi
                                                              int64_t workspace_bytes);
 
 /* ---------------------------------------------------------------------------------------------------------
- * Matrices with orthonormal columns: T-CWY
+ * Matrices with orthonormal columns
  * ------------------------------------------------------------------------------------------------------ */
 
-/** Omega [N, M] with orthonormal columns, from M reflection vectors V [M, N]: the first M columns of the CWY
- * matrix of V. */
+/** What makes a matrix Omega [N, M] with orthonormal columns of free parameters V. */
+enum {
+  /** T-CWY: the first M columns of the CWY matrix of M reflection vectors V [M, N]. */
+  ORTHORNN_STIEFEL_TCWY = 0,
+  /** Orthogonal weight normalization: Omega = V (V^T V)^-1/2 of V [N, M]. */
+  ORTHORNN_STIEFEL_OWN = 1
+};
+
+/** A matrix with orthonormal columns. */
 typedef struct orthornn_stiefel {
   /** ORTHORNN_F32 or ORTHORNN_F64. */
   int32_t dtype;
+  /** ORTHORNN_STIEFEL_TCWY or ORTHORNN_STIEFEL_OWN. */
+  int32_t kind;
   /** Number N of rows of Omega. */
   int64_t rows;
   /** Number M of columns of Omega, 1 to N. */
   int64_t columns;
 } orthornn_stiefel;
 
-/** Draws V [M, N] with which Omega is uniform, an equal array for a seed on every machine. `vectors` is host
+/** Draws V with which Omega is uniform, an equal array for a seed on every machine. `parameters` is host
  * memory. It may allocate memory. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_initialize(const orthornn_stiefel *stiefel, uint64_t seed,
-                                                            void *vectors);
-/** Finds V [M, N] for the given omega [N, M] with orthonormal columns; both are host memory. It may allocate
- * memory. Every such omega has a V where M < N. A square one has a V only if its determinant is (-1)^N;
+                                                            void *parameters);
+/** Finds V for the given omega [N, M] with orthonormal columns; both are host memory. It may allocate memory.
+ * Every such omega has a V where M < N. For T-CWY a square one has a V only if its determinant is (-1)^N;
  * otherwise ORTHORNN_INVALID_VALUE is returned. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_parameters_of(const orthornn_stiefel *stiefel,
-                                                               const void *omega, void *vectors);
+                                                               const void *omega, void *parameters);
 /** Bytes of workspace of orthornn_stiefel_forward. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_forward_workspace(const orthornn_device *device,
                                                                    const orthornn_stiefel *stiefel,
                                                                    int64_t *bytes);
-/** Computes omega [N, M] from V [M, N]. Errors are those of orthornn_transition_forward. */
+/** Computes omega [N, M] from V. Errors are those of orthornn_transition_forward. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_forward(const orthornn_device *device,
-                                                         const orthornn_stiefel *stiefel, const void *vectors,
-                                                         void *omega, void *workspace,
+                                                         const orthornn_stiefel *stiefel,
+                                                         const void *parameters, void *omega, void *workspace,
                                                          int64_t workspace_bytes);
 /** Bytes of workspace of orthornn_stiefel_backward. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_backward_workspace(const orthornn_device *device,
                                                                     const orthornn_stiefel *stiefel,
                                                                     int64_t *bytes);
-/** Computes the gradient d_vectors [M, N] from V and the gradient d_omega [N, M]. */
+/** Computes the gradient d_parameters, which has the shape of V, from V and the gradient d_omega [N, M]. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_backward(const orthornn_device *device,
                                                           const orthornn_stiefel *stiefel,
-                                                          const void *vectors, const void *d_omega,
-                                                          void *d_vectors, void *workspace,
+                                                          const void *parameters, const void *d_omega,
+                                                          void *d_parameters, void *workspace,
                                                           int64_t workspace_bytes);
 
 /* ---------------------------------------------------------------------------------------------------------

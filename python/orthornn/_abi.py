@@ -22,6 +22,7 @@ F32, F64, BF16 = range(3)
 PRECISION_FP32, PRECISION_TF32, PRECISION_BF16 = range(3)
 # Parametrizations
 CWY, HOUSEHOLDER, CAYLEY, EXPM, OWN = range(5)
+STIEFEL_TCWY, STIEFEL_OWN = range(2)
 # Initializations
 INIT_HENAFF, INIT_CAYLEY, INIT_HAAR, INIT_NORMAL = range(4)
 # Activations
@@ -45,7 +46,7 @@ def _pointers(names: str) -> dict[str, type]:
 Device = _struct("Device", kind=c_int32, index=c_int32, stream=c_void_p)
 Transition = _struct("Transition", dtype=c_int32, kind=c_int32, size=c_int64, reflections=c_int64,
                      negative_signs=c_int64)
-Stiefel = _struct("Stiefel", dtype=c_int32, rows=c_int64, columns=c_int64)
+Stiefel = _struct("Stiefel", dtype=c_int32, kind=c_int32, rows=c_int64, columns=c_int64)
 Affine = _struct("Affine", dtype=c_int32, precision=c_int32, length=c_int64, batch=c_int64, inputs=c_int64,
                  outputs=c_int64)
 Rollout = _struct("Rollout", dtype=c_int32, activation=c_int32, precision=c_int32, reserved=c_int32,

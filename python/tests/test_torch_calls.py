@@ -48,6 +48,7 @@ def functions():
     and its tensors."""
     yield "transition", lambda x: (ot.transition("cayley", x, negative_signs=2),), [parameter("cayley")]
     yield "stiefel", lambda x: (ot.stiefel(x),), [normal(3, 6)]
+    yield "stiefel of own", lambda x: (ot.stiefel(x, "own"),), [normal(6, 3)]
     *tensors, bias = rollout_inputs("modrelu")
     yield "rollout", lambda *x: ot.rollout(*x, None, "abs"), tensors
     lengths = torch.tensor([4, 0, 2], dtype=torch.int32)

@@ -46,6 +46,8 @@ MODELS = {
     "one_hot": options([orthogonal(), orthogonal("expm", activation="tanh")],
                        {"kind": "one_hot", "symbols": 4}),
     "embedding": options([orthogonal(input_matrix="stiefel")], {"kind": "embedding", "tokens": 4, "size": 5}),
+    "own inputs": options([orthogonal(input_matrix="own")]),
+    "matrix of inputs": options([orthogonal(input_matrix="matrix"), orthogonal("own", input_matrix="own")]),
     "last state": options([orthogonal(learn_initial_state=True)], answer="last_step"),
     "lstm": options([{"kind": "lstm", "hidden_size": 6}, {"kind": "gru", "hidden_size": 5}]),
     "last lstm": options([{"kind": "lstm", "hidden_size": 6}], answer="last_step"),

@@ -55,6 +55,7 @@ def functions():
     for kind in "cwy", "householder", "cayley", "expm", "own":
         yield kind, lambda x, kind=kind: (ot.transition(kind, x),), [parameter(kind, 40, 30)]
     yield "stiefel", lambda v: (ot.stiefel(v),), [normal(20, 40)]
+    yield "stiefel of own", lambda v: (ot.stiefel(v, "own"),), [normal(40, 20)]
     for activation in "tanh", "relu", "abs", "modrelu", "identity":
         q, a, h_0, bias = rollout_inputs(activation, 9, 5, 40)
         for lengths in None, [9, 0, 4, 7, 9]:
@@ -368,8 +369,9 @@ def gpu_calls():
     for kind in "cwy", "cayley":
         yield OPERATIONS.transition, (*there(parameter(kind), grad=True), kind, 0)
         yield OPERATIONS.transition_backward, (*there(parameter(kind), normal(5, 5)), kind, 0)
-    yield OPERATIONS.stiefel, there(normal(3, 6), grad=True)
-    yield OPERATIONS.stiefel_backward, there(normal(3, 6), normal(6, 3))
+    for kind, shape in ("t-cwy", (3, 6)), ("own", (6, 3)):
+        yield OPERATIONS.stiefel, (*there(normal(*shape), grad=True), kind)
+        yield OPERATIONS.stiefel_backward, (*there(normal(*shape), normal(6, 3)), kind)
     lengths = torch.tensor([4, 0, 2], dtype=torch.int32, device=CUDA)
     for activation in "abs", "modrelu":
         q, a, h_0, bias = there(*rollout_inputs(activation), grad=True)
@@ -409,10 +411,10 @@ def gpu_calls():
                                                *there(normal(2, 2, 3, 2)))
 
 
-@pytest.mark.parametrize("number", range(25))
+@pytest.mark.parametrize("number", range(27))
 def test_operation_passes_opcheck(number):
     calls = list(gpu_calls())
-    assert len(calls) == 25
+    assert len(calls) == 27
     operation, arguments = calls[number]
     torch.use_deterministic_algorithms(True)  # fills new memory, of which a forward keeps gaps
     try:

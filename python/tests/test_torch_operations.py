@@ -103,6 +103,12 @@ def test_stiefel_is_the_first_columns_of_cwy():
     torch.testing.assert_close(ot.stiefel(v), reference.product_of_reflections(v)[:, :3], **CLOSE)
 
 
+def test_stiefel_of_own_is_the_polar_factor():
+    v = normal(7, 3)
+    u, _, vh = torch.linalg.svd(v, full_matrices=False)
+    torch.testing.assert_close(ot.stiefel(v, "own"), u @ vh, **CLOSE)
+
+
 @pytest.mark.parametrize("activation", ["tanh", "relu", "abs", "modrelu", "identity"])
 @pytest.mark.parametrize("lengths", [None, [4, 0, 2]])
 def test_rollout_is_the_recurrence(activation, lengths):
@@ -254,8 +260,9 @@ def test_gradient_of_transition(kind):
     assert torch.autograd.gradcheck(lambda x: ot.transition(kind, x), parameter(kind, grad=True))
 
 
-def test_gradient_of_stiefel():
-    assert torch.autograd.gradcheck(ot.stiefel, normal(3, 6, grad=True))
+@pytest.mark.parametrize("kind, shape", [("t-cwy", (3, 6)), ("own", (6, 3)), ("own", (4, 4))])
+def test_gradient_of_stiefel(kind, shape):
+    assert torch.autograd.gradcheck(lambda v: ot.stiefel(v, kind), normal(*shape, grad=True))
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "abs", "modrelu", "identity"])
@@ -330,8 +337,9 @@ def operation_calls():
     for kind in "cwy", "cayley":
         yield OPERATIONS.transition, (parameter(kind, grad=True), kind, 0)
         yield OPERATIONS.transition_backward, (parameter(kind), normal(5, 5), kind, 0)
-    yield OPERATIONS.stiefel, (normal(3, 6, grad=True),)
-    yield OPERATIONS.stiefel_backward, (normal(3, 6), normal(6, 3))
+    for kind, shape in ("t-cwy", (3, 6)), ("own", (6, 3)):
+        yield OPERATIONS.stiefel, (normal(*shape, grad=True), kind)
+        yield OPERATIONS.stiefel_backward, (normal(*shape), normal(6, 3), kind)
     lengths = torch.tensor([4, 0, 2], dtype=torch.int32)
     for activation in "tanh", "abs", "modrelu":
         q, a, h_0, bias = rollout_inputs(activation, grad=True)
@@ -373,10 +381,10 @@ def operation_calls():
     yield OPERATIONS.rank_one_chain_backward, (*chain, saved, normal(2, 3, 2, 2), normal(2, 2, 3, 2))
 
 
-@pytest.mark.parametrize("number", range(43))
+@pytest.mark.parametrize("number", range(45))
 def test_operation_passes_opcheck(number):
     calls = list(operation_calls())
-    assert len(calls) == 43
+    assert len(calls) == 45
     operation, arguments = calls[number]
     # What a forward keeps has gaps that nothing writes. In this mode torch fills new memory.
     torch.use_deterministic_algorithms(True)
@@ -509,8 +517,11 @@ def wrong_calls():
     holed = torch.diag(torch.tensor([1.0, 0, 1]))
     yield "^parameters: .*vector 1", ValueError, lambda: ot.transition("cwy", holed)
     yield "^parameters: .*independent", ValueError, lambda: ot.transition("own", torch.ones(3, 3))
-    yield "^vectors: ", ValueError, lambda: ot.stiefel(normal(6, 5))
-    yield "^vectors: .*vector 1", ValueError, lambda: ot.stiefel(holed)
+    yield r"^parameters: .*\[M, N\]", ValueError, lambda: ot.stiefel(normal(6, 5))
+    yield "^parameters: .*vector 1", ValueError, lambda: ot.stiefel(holed)
+    yield r"^parameters: .*\[N, M\]", ValueError, lambda: ot.stiefel(normal(5, 6), "own")
+    yield "^parameters: .*independent", ValueError, lambda: ot.stiefel(torch.ones(5, 2), "own")
+    yield "^kind: ", ValueError, lambda: ot.stiefel(normal(5, 5), "matrix")
     yield "^q: ", ValueError, roll(q=q[:, :4])
     yield "^q: ", TypeError, roll(q=q.half())
     yield "^inputs: ", ValueError, roll(inputs=a[..., :4])
@@ -542,10 +553,10 @@ def wrong_calls():
     yield "^left_scales: ", ValueError, lambda: ot.rank_one_chain(left, left, s, left_scales=left)
 
 
-@pytest.mark.parametrize("number", range(35))
+@pytest.mark.parametrize("number", range(38))
 def test_wrong_arguments_are_named(number):
     calls = list(wrong_calls())
-    assert len(calls) == 35
+    assert len(calls) == 38
     message, error, call = calls[number]
     with pytest.raises(error, match=message):
         call()

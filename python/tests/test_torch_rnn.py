@@ -118,10 +118,14 @@ def test_gradients_reach_the_parameter_of_q(kind):
         torch.testing.assert_close(y, z, rtol=1e-8, atol=1e-8)
 
 
-def test_stiefel_input_matrix_and_learned_initial_state():
-    layer = make(input_matrix="stiefel", learn_initial_state=True)
+@pytest.mark.parametrize("kind", ["stiefel", "own", "matrix"])
+def test_orthonormal_input_matrix_and_learned_initial_state(kind):
+    layer = make(input_matrix=kind, learn_initial_state=True)
     own = layer.layer_parameters()
-    w = ot.stiefel(own["input_reflection_vectors"])
+    made = {"stiefel": lambda: ot.stiefel(own["input_reflection_vectors"]),
+            "own": lambda: ot.stiefel(own["input_proxy_matrix"], "own"),
+            "matrix": lambda: own["input_stiefel_matrix"]}
+    w = made[kind]()
     torch.testing.assert_close(w.T @ w, torch.eye(3, dtype=torch.float64), **CLOSE)
     with torch.no_grad():
         own["initial_state"].normal_()
@@ -210,10 +214,12 @@ def wrong_calls():
     yield "activation", lambda: ot.CwyRnn(3, 4, activation="gelu")
     yield "init", lambda: ot.CwyRnn(3, 4, init="zeros")
     yield "input_matrix", lambda: ot.CwyRnn(5, 4, input_matrix="stiefel")
+    yield "input_matrix", lambda: ot.CwyRnn(5, 4, input_matrix="own")
+    yield "input_matrix", lambda: ot.CwyRnn(3, 4, input_matrix="orthogonal")
     yield "dropout", lambda: ot.CwyRnn(3, 4, dropout=2)
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(14))
 def test_wrong_arguments_are_named(number):
     name, call = list(wrong_calls())[number]
     with pytest.raises(ValueError, match=f"^{name}: "):

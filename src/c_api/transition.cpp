@@ -1,10 +1,10 @@
-// Q of a transition, and Omega of T-CWY.
+// Q of a transition, and points of Stiefel manifolds.
 
 #include "orthornn/orthogonal/transition.hpp"
 
 #include "c_api/arguments.hpp"
 #include "c_api/pass.hpp"
-#include "orthornn/orthogonal/truncated_cwy.hpp"
+#include "orthornn/orthogonal/stiefel_point.hpp"
 
 namespace orthornn::c_api {
 namespace {
@@ -129,15 +129,26 @@ Shape omega_of(const orthornn_stiefel& stiefel) {
   return {n, size_of("stiefel.columns", stiefel.columns, 1, n)};
 }
 
-Shape vectors_of(const orthornn_stiefel& stiefel) {
+/// The matrix itself needs no operation.
+StiefelKind kind_of(const orthornn_stiefel& stiefel) {
+  return value_of("stiefel.kind", stiefel.kind, StiefelKind::weight_normalization);
+}
+
+/// Shape of the parameters.
+Shape parameters_of(const orthornn_stiefel& stiefel) {
   const Shape omega = omega_of(stiefel);
-  return {omega[1], omega[0]};
+  return stiefel_parameter(kind_of(stiefel), omega[0], omega[1]).shape;
+}
+
+template <class T>
+std::unique_ptr<StiefelPoint<T>> point_of(const orthornn_stiefel& stiefel, Device device = Device::cpu()) {
+  return make_stiefel_point<T>(kind_of(stiefel), stiefel.rows, stiefel.columns, device);
 }
 
 template <class T>
 std::size_t stiefel_bytes(const orthornn_stiefel& stiefel, Device device) {
-  const Shape omega = omega_of(stiefel);
-  return planned_bytes(device, [&] { TruncatedCwy<T>(omega[0], omega[1], device); });
+  omega_of(stiefel);  // which checks the sizes
+  return planned_bytes(device, [&] { point_of<T>(stiefel, device); });
 }
 
 /// Forward and backward need as much.
@@ -232,22 +243,23 @@ orthornn_status orthornn_transition_backward(const orthornn_device* device,
   });
 }
 
-orthornn_status orthornn_stiefel_initialize(const orthornn_stiefel* stiefel, uint64_t seed, void* vectors) {
+orthornn_status orthornn_stiefel_initialize(const orthornn_stiefel* stiefel, uint64_t seed,
+                                            void* parameters) {
   return guarded(nullptr, [&] {
     with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
-      const auto view = view_of<T>("vectors", vectors, vectors_of(*stiefel), Device::cpu());
-      TruncatedCwy<T>(stiefel->rows, stiefel->columns).initialize(seed, view);
+      const auto view = view_of<T>("parameters", parameters, parameters_of(*stiefel), Device::cpu());
+      point_of<T>(*stiefel)->initialize(seed, view);
     });
   });
 }
 
 orthornn_status orthornn_stiefel_parameters_of(const orthornn_stiefel* stiefel, const void* omega,
-                                               void* vectors) {
+                                               void* parameters) {
   return guarded(nullptr, [&] {
     with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
       const auto matrix = view_of<const T>("omega", omega, omega_of(*stiefel), Device::cpu());
-      const auto view = view_of<T>("vectors", vectors, vectors_of(*stiefel), Device::cpu());
-      TruncatedCwy<T>(stiefel->rows, stiefel->columns).parameters_of(matrix, view);
+      const auto view = view_of<T>("parameters", parameters, parameters_of(*stiefel), Device::cpu());
+      point_of<T>(*stiefel)->parameters_of(matrix, view);
     });
   });
 }
@@ -258,18 +270,18 @@ orthornn_status orthornn_stiefel_forward_workspace(const orthornn_device* device
 }
 
 orthornn_status orthornn_stiefel_forward(const orthornn_device* device, const orthornn_stiefel* stiefel,
-                                         const void* vectors, void* omega, void* workspace,
+                                         const void* parameters, void* omega, void* workspace,
                                          int64_t workspace_bytes) {
   return guarded(device, [&] {
     with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = device_of(device);
       const std::size_t needed = stiefel_bytes<T>(*stiefel, where);
-      const auto given = view_of<const T>("vectors", vectors, vectors_of(*stiefel), where);
+      const auto given = view_of<const T>("parameters", parameters, parameters_of(*stiefel), where);
       const auto result = view_of<T>("omega", omega, omega_of(*stiefel), where);
       const Operation operation(device, workspace, workspace_bytes, needed);
-      TruncatedCwy<T> work(stiefel->rows, stiefel->columns, where);
-      work.prepare(given);
-      copy<T>(work.omega(), result);
+      const auto point = point_of<T>(*stiefel, where);
+      point->prepare(given);
+      copy<T>(point->omega(), result);
     });
   });
 }
@@ -280,19 +292,19 @@ orthornn_status orthornn_stiefel_backward_workspace(const orthornn_device* devic
 }
 
 orthornn_status orthornn_stiefel_backward(const orthornn_device* device, const orthornn_stiefel* stiefel,
-                                          const void* vectors, const void* d_omega, void* d_vectors,
+                                          const void* parameters, const void* d_omega, void* d_parameters,
                                           void* workspace, int64_t workspace_bytes) {
   return guarded(device, [&] {
     with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = device_of(device);
       const std::size_t needed = stiefel_bytes<T>(*stiefel, where);
-      const auto given = view_of<const T>("vectors", vectors, vectors_of(*stiefel), where);
+      const auto given = view_of<const T>("parameters", parameters, parameters_of(*stiefel), where);
       const auto arriving = view_of<const T>("d_omega", d_omega, omega_of(*stiefel), where);
-      const auto result = view_of<T>("d_vectors", d_vectors, vectors_of(*stiefel), where);
+      const auto result = view_of<T>("d_parameters", d_parameters, parameters_of(*stiefel), where);
       const Operation operation(device, workspace, workspace_bytes, needed);
-      TruncatedCwy<T> work(stiefel->rows, stiefel->columns, where);
-      work.prepare(given);
-      work.backward(arriving, result);
+      const auto point = point_of<T>(*stiefel, where);
+      point->prepare(given);
+      point->backward(arriving, result);
     });
   });
 }

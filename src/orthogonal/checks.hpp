@@ -19,7 +19,8 @@ void check_tensor(const char* name, TensorView<T> tensor, const Shape& shape, De
   }
 }
 
-/// Throws ValueError unless q [N, N] is orthogonal up to rounding errors of T; returns its error.
+/// Throws ValueError unless the columns of q [N, M] are orthonormal up to rounding errors of T; returns its
+/// error.
 template <class T>
 double check_orthogonal(ConstTensorView<T> q) {
   const double error = orthogonality_error<T>(q);

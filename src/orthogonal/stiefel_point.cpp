@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/fill_on_host.hpp"
+#include "core/host_copy.hpp"
 #include "orthogonal/checks.hpp"
 #include "orthogonal/polar_factor.hpp"
 #include "orthornn/core/error.hpp"
@@ -23,6 +24,16 @@ void draw_point(std::uint64_t seed, TensorView<T> omega) {
   });
 }
 
+/// For a point whose parameters may be the point itself. Throws as StiefelPoint::parameters_of.
+template <class T>
+void take_point(const Shape& shape, ConstTensorView<T> omega, TensorView<T> parameters) {
+  check_shape("omega", omega.shape(), shape);
+  check_shape("parameters", parameters.shape(), shape);
+  const Tensor<T> on_host = host_copy(omega);
+  check_orthogonal<T>(on_host);
+  copy<T>(omega, parameters);
+}
+
 /// The parameter is Omega.
 template <class T>
 class PointItself final : public StiefelPoint<T> {
@@ -32,6 +43,9 @@ class PointItself final : public StiefelPoint<T> {
   void initialize(std::uint64_t seed, TensorView<T> parameters) const override {
     check_shape("stiefel_matrix", parameters.shape(), shape_);
     draw_point(seed, parameters);
+  }
+  void parameters_of(ConstTensorView<T> omega, TensorView<T> parameters) const override {
+    take_point(shape_, omega, parameters);
   }
   void prepare(ConstTensorView<T> parameters) override {
     check_tensor("stiefel_matrix", parameters, shape_, device_);
@@ -57,6 +71,9 @@ class NormalizedPoint final : public StiefelPoint<T> {
   void initialize(std::uint64_t seed, TensorView<T> parameters) const override {
     check_shape("proxy_matrix", parameters.shape(), shape_);
     draw_point(seed, parameters);
+  }
+  void parameters_of(ConstTensorView<T> omega, TensorView<T> parameters) const override {
+    take_point(shape_, omega, parameters);
   }
   void prepare(ConstTensorView<T> parameters) override {
     check_tensor("proxy_matrix", parameters, shape_, device_);

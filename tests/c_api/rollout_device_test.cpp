@@ -118,7 +118,7 @@ struct MatrixCalls {
     const bool reflects = kind == ORTHORNN_CWY || kind == ORTHORNN_HOUSEHOLDER;
     return {dtype_of<T>, kind, size, reflects ? reflections : 0, 0};
   }
-  orthornn_stiefel stiefel() const { return {dtype_of<T>, size, reflections}; }
+  orthornn_stiefel stiefel() const { return {dtype_of<T>, ORTHORNN_STIEFEL_TCWY, size, reflections}; }
   std::unique_ptr<AnyWorkspace> workspace(auto of_transition, auto of_stiefel) const {
     std::int64_t bytes = -1;
     const orthornn_transition q_of = transition();

@@ -192,44 +192,57 @@ TEST_CASE("A singular V of orthogonal weight normalization is a status", "[c_api
                 ORTHORNN_INVALID_VALUE, "not linearly independent");
 }
 
-TEST_CASE("T-CWY through the C interface", "[c_api]") {
-  const auto check = [&](Index n, Index m) {
-    CAPTURE(n, m);
-    const orthornn_stiefel stiefel{ORTHORNN_F64, n, m};
-    Tensor<double> vectors({m, n}), omega({n, m}), d_vectors({m, n}), expected({m, n}), found({m, n});
-    require_status(orthornn_stiefel_initialize(&stiefel, 3, vectors.data()));
+TEST_CASE("Points of Stiefel manifolds through the C interface", "[c_api]") {
+  const auto check = [](std::int32_t number, StiefelKind kind, Index n, Index m) {
+    CAPTURE(number, n, m);
+    const orthornn_stiefel stiefel{ORTHORNN_F64, number, n, m};
+    const Shape shape = stiefel_parameter(kind, n, m).shape;
+    Tensor<double> parameters(shape), omega({n, m}), made({n, m}), d_parameters(shape), expected(shape),
+        found(shape);
+    require_status(orthornn_stiefel_initialize(&stiefel, 3, parameters.data()));
+    if (kind == StiefelKind::weight_normalization)
+      for (Index i = 0; i < m; ++i) parameters(i, i) += 2;  // no longer the point itself
     std::int64_t bytes = 0;
     require_status(orthornn_stiefel_forward_workspace(nullptr, &stiefel, &bytes));
     Workspace workspace(bytes);
-    require_status(orthornn_stiefel_forward(nullptr, &stiefel, vectors.data(), omega.data(), workspace.data(),
-                                            workspace.bytes()));
-    TruncatedCwy<double> cwy(n, m);
-    cwy.prepare(vectors);
-    REQUIRE(same_bits<double>(omega, cwy.materialize()));
+    require_status(orthornn_stiefel_forward(nullptr, &stiefel, parameters.data(), omega.data(),
+                                            workspace.data(), workspace.bytes()));
+    const auto point = make_stiefel_point<double>(kind, n, m);
+    point->prepare(parameters);
+    copy<double>(point->omega(), made);
+    REQUIRE(same_bits<double>(omega, made));
     const Tensor<double> d_omega = normal_tensor<double>({n, m}, 4);
-    cwy.backward(d_omega, expected);
+    point->backward(d_omega, expected);
     std::int64_t backward_bytes = 0;
     require_status(orthornn_stiefel_backward_workspace(nullptr, &stiefel, &backward_bytes));
     Workspace backward(backward_bytes);
-    require_status(orthornn_stiefel_backward(nullptr, &stiefel, vectors.data(), d_omega.data(),
-                                             d_vectors.data(), backward.data(), backward_bytes));
-    REQUIRE(same_bits<double>(d_vectors, expected));
+    require_status(orthornn_stiefel_backward(nullptr, &stiefel, parameters.data(), d_omega.data(),
+                                             d_parameters.data(), backward.data(), backward_bytes));
+    REQUIRE(same_bits<double>(d_parameters, expected));
     require_status(orthornn_stiefel_parameters_of(&stiefel, omega.data(), found.data()));
-    cwy.prepare(found);
-    const Tensor<double> again = cwy.materialize();
+    point->prepare(found);
+    const auto again = point->omega();
     for (Index i = 0; i < omega.size(); ++i) CHECK(again.data()[i] == Approx(omega.data()[i]).margin(1e-12));
   };
-  check(1, 1);
-  check(5, 1);
-  check(7, 3);
-  check(40, 40);
-  check(96, 33);
+  for (const auto& [number, kind] :
+       {std::pair(std::int32_t{ORTHORNN_STIEFEL_TCWY}, StiefelKind::truncated_cwy),
+        std::pair(std::int32_t{ORTHORNN_STIEFEL_OWN}, StiefelKind::weight_normalization)}) {
+    check(number, kind, 1, 1);
+    check(number, kind, 5, 1);
+    check(number, kind, 7, 3);
+    check(number, kind, 40, 40);
+    check(number, kind, 96, 33);
+  }
+  const orthornn_stiefel unknown{ORTHORNN_F64, 2, 3, 2};
+  std::int64_t bytes = 0;
+  require_error(orthornn_stiefel_forward_workspace(nullptr, &unknown, &bytes), ORTHORNN_INVALID_ARGUMENT,
+                "stiefel.kind");
 }
 
 TEST_CASE("T-CWY finds vectors of unit columns, and says which square matrices have none", "[c_api]") {
   for (const Index n : {1, 2, 3, 4, 5}) {
     for (const Index m : {Index{1}, n}) {
-      const orthornn_stiefel stiefel{ORTHORNN_F64, n, m};
+      const orthornn_stiefel stiefel{ORTHORNN_F64, ORTHORNN_STIEFEL_TCWY, n, m};
       Tensor<double> omega({n, m}), found({m, n});
       for (Index i = 0; i < m; ++i) omega(i, i) = 1;
       CAPTURE(n, m);
@@ -246,11 +259,11 @@ TEST_CASE("T-CWY finds vectors of unit columns, and says which square matrices h
         CHECK(again.data()[i] == Approx(omega.data()[i]).margin(1e-14));
     }
   }
-  const orthornn_stiefel stiefel{ORTHORNN_F32, 3, 2};
+  const orthornn_stiefel stiefel{ORTHORNN_F32, ORTHORNN_STIEFEL_TCWY, 3, 2};
   std::vector<float> twice(6, 1), found(6);
   require_error(orthornn_stiefel_parameters_of(&stiefel, twice.data(), found.data()), ORTHORNN_INVALID_VALUE,
                 "not orthogonal");
-  const orthornn_stiefel wide{ORTHORNN_F32, 3, 4};
+  const orthornn_stiefel wide{ORTHORNN_F32, ORTHORNN_STIEFEL_TCWY, 3, 4};
   require_error(orthornn_stiefel_parameters_of(&wide, twice.data(), found.data()), ORTHORNN_INVALID_ARGUMENT,
                 "columns is 4, expected 1 to 3");
 }

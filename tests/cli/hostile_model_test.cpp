@@ -459,6 +459,17 @@ TEST_CASE("a few reflection vectors do not make a load form a huge Q, and a load
   }
 }
 
+TEST_CASE("inspect does not compute a large orthonormal matrix", "[cli][hostile]") {
+  const TemporaryFolder folder;
+  const ModelOptions options{DenseInput{3000}, {OrthogonalLinear{.outputs = 3000}}, EveryStep{1}};
+  SequenceModel<float> model(Device::cpu(), options, Undrawn{});
+  std::fill(model.parameters().values().begin(), model.parameters().values().end(), 1.0F);
+  save_model(folder / "model.h5", model);
+  const ProgramResult result = run({"inspect", (folder / "model.h5").string()});
+  check_success(result);
+  CHECK_THAT(result.output, contains("not computed: it would take long at these sizes"));
+}
+
 TEST_CASE("a few projections do not make inspect take huge states or endless sequences",
           "[cli][hostile][long]") {
   const TemporaryFolder folder;

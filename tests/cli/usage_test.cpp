@@ -60,6 +60,7 @@ const Arguments of_the_model = {"--hidden",
                                 "--form",
                                 "--input-matrix",
                                 "--negative-signs",
+                                "--rank-one-updates",
                                 "--learn-initial-state",
                                 "--heads",
                                 "--key-size",
@@ -360,6 +361,7 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
   refused({"train", "copying", "--optimizer", "adam", "--retraction", "qr"},
           {"--retraction", "--optimizer rgd or rgd-adam"});
   refused({"train", "copying", "--negative-signs", "3"}, {"--negative-signs", "cayley", "cwy"});
+  refused({"train", "copying", "--rank-one-updates"}, {"--rank-one-updates", "householder", "cwy"});
   refused({"train", "copying", "--momentum", "0.5"}, {"--momentum", "sgd", "rmsprop"});
   refused({"train", "copying", "--schedule-every", "5"}, {"--schedule-every", "step", "cosine"});
   refused({"train", "copying", "--schedule", "cosine", "--schedule-factor", "0.5"},

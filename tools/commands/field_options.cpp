@@ -7,7 +7,6 @@ namespace {
 const FlagOfField named_flags[] = {
     {"hidden_size", "--hidden", "the task's default"},
     {"length", "--length", "adding 200, language 40, recall 64, words 128, a text 128"},
-    {"rank_one_updates", ""},  // bench has a cell of its own for it
     {"heads", "--heads", "{}, or that of words, language or --init exact"},
     {"key_size", "--key-size", "{}, or that of words, language or --init exact"},
     {"value_size", "--value-size", "{}, or that of words, language or --init exact"},

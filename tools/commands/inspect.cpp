@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -30,13 +31,20 @@ struct InspectSettings {
 /// Operations that looking into a file may take: those of one cell of hidden size 2048, a second or two.
 constexpr double largest_work = 2048.0 * 2048 * 2048;
 
-bool takes_long(const std::vector<LayerOptions>& layers) {
-  double work = 0;
+/// Q has more rows than its parameter may have. Other orthonormal matrices are as large as theirs.
+bool takes_long(const std::vector<LayerOptions>& layers, const ParameterSet<float>& parameters) {
+  double transitions = 0, matrices = 0;
   each_layer(layers, [&](const LayerOptions& layer) {
     if (const auto* orthogonal = std::get_if<OrthogonalCell>(&layer))
-      work += std::pow(static_cast<double>(orthogonal->hidden_size), 3);
+      transitions += std::pow(static_cast<double>(orthogonal->hidden_size), 3);
   });
-  return work > largest_work;
+  for (const Parameter& parameter : parameters.list()) {
+    if (parameter.kind == ParameterKind::ordinary) continue;
+    const auto rows = static_cast<double>(parameter.shape[0]),
+               columns = static_cast<double>(parameter.shape[1]);
+    matrices += rows * columns * std::min(rows, columns);
+  }
+  return std::max(transitions, matrices) > largest_work;
 }
 
 /// What a layer is made of, a line each.
@@ -84,7 +92,7 @@ struct Inspected {
       : execution(settings.machine.apply()),
         model(load_any_model(settings.model, execution, &info)),
         layers(layers_of(info.model)),
-        too_large(takes_long(layers)),
+        too_large(takes_long(layers, model->parameters())),
         error(too_large ? std::nullopt : model->orthogonality_error()),
         delta(delta_part(settings, info, too_large)) {}
 

@@ -32,6 +32,10 @@ class StiefelPoint {
   /// Draws parameters with which Omega is uniform over St(N, M). It computes on the host, wherever the
   /// parameters lie. Throws ShapeError.
   virtual void initialize(std::uint64_t seed, TensorView<T> parameters) const = 0;
+  /// Finds parameters with which Omega is the given matrix omega [N, M]. It computes on the host, wherever
+  /// the tensors lie. Throws ShapeError, and ValueError where the columns are not orthonormal and, for T-CWY,
+  /// for a square omega whose determinant is not (-1)^N, which no vectors give.
+  virtual void parameters_of(ConstTensorView<T> omega, TensorView<T> parameters) const = 0;
   /// Forms Omega. The parameters must stay in place, unchanged, while Omega is used. Throws ShapeError,
   /// DeviceError for parameters on another device, and ValueError for parameters of T-CWY and OWN that give
   /// no point; on a GPU that ValueError comes from the next `synchronize` or copy to the host. A matrix that

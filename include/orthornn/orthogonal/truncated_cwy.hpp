@@ -29,7 +29,7 @@ class TruncatedCwy final : public StiefelPoint<T> {
   /// `materialize`. It computes on the host, wherever the tensors lie. Throws ShapeError, and ValueError
   /// where the columns are not orthonormal and for a square omega whose determinant is not (-1)^N, which no
   /// vectors give.
-  void parameters_of(ConstTensorView<T> omega, TensorView<T> reflection_vectors) const;
+  void parameters_of(ConstTensorView<T> omega, TensorView<T> reflection_vectors) const override;
   /// Forms Omega. Throws ShapeError, DeviceError for vectors on another device, and ValueError, with its
   /// index, for a reflection vector that is zero or not finite; on a GPU that ValueError comes from the next
   /// `synchronize` or copy to the host.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,7 @@ from ._calls import (DTYPES, addresses, bytes_of, check_number_type, check_shape
 
 KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY, "expm": _abi.EXPM,
          "own": _abi.OWN}
+STIEFEL_KINDS = {"t-cwy": _abi.STIEFEL_TCWY, "own": _abi.STIEFEL_OWN}
 
 
 def _plan_of(parameters, kind, negative_signs):
@@ -123,72 +126,93 @@ def parameter_of(kind: str, size: int, reflections: int | None = None) -> tuple[
     return names.get(kind, "skew_parameters"), (size, size)
 
 
-def _stiefel_plan_of(vectors):
+def stiefel_structure(kind: str, parameters: Tensor) -> ctypes.Structure:
+    """The structure of a point of a Stiefel manifold, by the kind and the shape of its parameters."""
+    sizes = parameters.shape[::-1] if kind == "t-cwy" else parameters.shape
+    return _abi.Stiefel(DTYPES[parameters.dtype], STIEFEL_KINDS[kind], *sizes)
+
+
+def _stiefel_plan_of(parameters, kind):
     def make():
-        _check_vectors(vectors)
-        options = _abi.Stiefel(DTYPES[vectors.dtype], vectors.shape[1], vectors.shape[0])
-        on = device_of_key(device_key(vectors))
+        _check_point(parameters, kind)
+        options = stiefel_structure(kind, parameters)
+        on = device_of_key(device_key(parameters))
         return (options, bytes_of(library().orthornn_stiefel_forward_workspace, on, options),
                 bytes_of(library().orthornn_stiefel_backward_workspace, on, options))
 
-    return kept(("stiefel", key_of(vectors)), make)
+    return kept(("stiefel", kind, key_of(parameters)), make)
 
 
-def _check_vectors(vectors):
-    check_number_type("vectors", vectors)
-    check_shape("vectors", vectors, None, None)
-    if not 1 <= vectors.shape[0] <= vectors.shape[1]:
-        raise ValueError(f"vectors: expected shape [M, N] with 1 <= M <= N, found {list(vectors.shape)}")
+def _check_point(parameters, kind):
+    choice("kind", kind, STIEFEL_KINDS)
+    check_number_type("parameters", parameters)
+    check_shape("parameters", parameters, None, None)
+    columns, rows = parameters.shape if kind == "t-cwy" else parameters.shape[::-1]
+    if not 1 <= columns <= rows:
+        raise ValueError(f"parameters: expected shape [{'M, N' if kind == 't-cwy' else 'N, M'}] with "
+                         f"1 <= M <= N, found {list(parameters.shape)}")
 
 
-def _stiefel_forward(vectors):
-    options, count, _ = _stiefel_plan_of(vectors)
-    vectors = vectors.contiguous()
-    omega = vectors.new_empty(vectors.shape[1], vectors.shape[0])
-    workspace = workspace_of(vectors, count)
+def _new_point(parameters, kind):
+    columns, rows = parameters.shape if kind == "t-cwy" else parameters.shape[::-1]
+    return parameters.new_empty(rows, columns)
+
+
+def _stiefel_forward(parameters, kind):
+    options, count, _ = _stiefel_plan_of(parameters, kind)
+    parameters = parameters.contiguous()
+    omega = _new_point(parameters, kind)
+    workspace = workspace_of(parameters, count)
     try:
-        library().orthornn_stiefel_forward(device_of(vectors), options,
-                                           *addresses(vectors, omega, workspace), count)
+        library().orthornn_stiefel_forward(device_of(parameters), options,
+                                           *addresses(parameters, omega, workspace), count)
     except ValueError as error:
-        raise ValueError(f"vectors: {error}") from None
+        raise ValueError(f"parameters: {error}") from None
     return omega
 
 
-def _stiefel_forward_fake(vectors):
-    _check_vectors(vectors)
-    return vectors.new_empty(vectors.shape[1], vectors.shape[0])
+def _stiefel_forward_fake(parameters, kind):
+    _check_point(parameters, kind)
+    return _new_point(parameters, kind)
 
 
-def _stiefel_backward(vectors, d_omega):
-    vectors, d_omega = vectors.contiguous(), d_omega.contiguous()
-    options, _, count = _stiefel_plan_of(vectors)
-    d_vectors = torch.empty_like(vectors)
-    workspace = workspace_of(vectors, count)
-    library().orthornn_stiefel_backward(device_of(vectors), options,
-                                        *addresses(vectors, d_omega, d_vectors, workspace), count)
-    return d_vectors
+def _stiefel_backward(parameters, d_omega, kind):
+    parameters, d_omega = parameters.contiguous(), d_omega.contiguous()
+    options, _, count = _stiefel_plan_of(parameters, kind)
+    d_parameters = torch.empty_like(parameters)
+    workspace = workspace_of(parameters, count)
+    library().orthornn_stiefel_backward(device_of(parameters), options,
+                                        *addresses(parameters, d_omega, d_parameters, workspace), count)
+    return d_parameters
 
 
-def _stiefel_backward_fake(vectors, d_omega):
-    return torch.empty_like(vectors, memory_format=torch.contiguous_format)
+def _stiefel_backward_fake(parameters, d_omega, kind):
+    return torch.empty_like(parameters, memory_format=torch.contiguous_format)
 
 
 def _stiefel_save(ctx, inputs, output):
-    ctx.save_for_backward(*inputs)
+    parameters, ctx.kind = inputs
+    ctx.save_for_backward(parameters)
 
 
 def _stiefel_differentiate(ctx, d_omega):
     no_second_derivatives()
-    return STIEFEL_BACKWARD(*ctx.saved_tensors, d_omega)
+    parameters, = ctx.saved_tensors
+    return STIEFEL_BACKWARD(parameters, d_omega, ctx.kind), None
 
 
-STIEFEL = define("stiefel(Tensor vectors) -> Tensor", _stiefel_forward, _stiefel_forward_fake,
+STIEFEL = define("stiefel(Tensor parameters, str kind) -> Tensor", _stiefel_forward, _stiefel_forward_fake,
                  setup=_stiefel_save, backward=_stiefel_differentiate)
-STIEFEL_BACKWARD = define("stiefel_backward(Tensor vectors, Tensor d_omega) -> Tensor", _stiefel_backward,
-                          _stiefel_backward_fake, autocast=None)
+STIEFEL_BACKWARD = define("stiefel_backward(Tensor parameters, Tensor d_omega, str kind) -> Tensor",
+                          _stiefel_backward, _stiefel_backward_fake, autocast=None)
 
 
-def stiefel(vectors: Tensor) -> Tensor:
-    """Returns a matrix [N, M] with orthonormal columns from reflection vectors [M, N], by T-CWY
-    (docs/math.md, section 2.1), with a gradient. It raises as `transition`."""
-    return STIEFEL(vectors)
+def stiefel(parameters: Tensor, kind: str = "t-cwy") -> Tensor:
+    """Returns a matrix [N, M] with orthonormal columns, with a gradient.
+
+    - kind: "t-cwy" for reflection vectors [M, N] (docs/math.md, section 2.1), "own" for any matrix V [N, M] of
+      rank M, of which V (V^T V)^-1/2 is the nearest one (section 3.5).
+
+    It raises as `transition`.
+    """
+    return STIEFEL(parameters, kind)

@@ -209,7 +209,7 @@ def _one_layer(rnn, k, reverse):
             raise TypeError("module: expected a torch.nn.LSTM without proj_size")
         one = kind(inputs, rnn.hidden_size, **place)
         layer = Gated(one)
-    weights = rnn.weight_ih_l0 if hasattr(rnn, "weight_ih_l0") else rnn.input_reflection_vectors_l0
+    weights = next(rnn.parameters())
     for name, parameter in list(one.named_parameters()):
         own = getattr(rnn, name.removesuffix("_l0") + end, None)
         setattr(one, name, _parameter(own) if own is not None else _zeros(weights, parameter.shape))

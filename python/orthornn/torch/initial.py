@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import DTYPES, choice
-from ._transition import KINDS
+from ._transition import KINDS, stiefel_structure
 
 INITS = {"henaff": _abi.INIT_HENAFF, "cayley": _abi.INIT_CAYLEY, "haar": _abi.INIT_HAAR,
          "normal": _abi.INIT_NORMAL}
@@ -48,16 +48,15 @@ def draw_transition(kind: str, parameters: Tensor, init: str, negative_signs: in
 
 
 @torch.no_grad()
-def draw_stiefel(vectors: Tensor) -> None:
-    """Overwrites reflection vectors [M, N] so that their T-CWY matrix is uniform. torch's seed decides the
+def draw_stiefel(parameters: Tensor, kind: str = "t-cwy") -> None:
+    """Overwrites the parameters of a matrix with orthonormal columns so that it is uniform: reflection
+    vectors [M, N] of "t-cwy", or V [N, M] of "own", which is the matrix itself then. torch's seed decides the
     numbers."""
-    if vectors.is_meta:
+    if parameters.is_meta:
         return
-    host = _on_host(vectors)
-    columns, rows = host.shape
-    library().orthornn_stiefel_initialize(_abi.Stiefel(DTYPES[host.dtype], rows, columns), _seed(),
-                                          host.data_ptr())
-    vectors.copy_(host)
+    host = _on_host(parameters)
+    library().orthornn_stiefel_initialize(stiefel_structure(kind, host), _seed(), host.data_ptr())
+    parameters.copy_(host)
 
 
 def parameters_of(kind: str, q: Tensor, *, reflections: int = 0, negative_signs: int = 0) -> Tensor:
@@ -76,8 +75,7 @@ def stiefel_vectors_of(omega: Tensor) -> Tensor:
     """Reflection vectors [M, N] of a given matrix omega [N, M] with orthonormal columns, on the device and of
     the type of omega. Raises ValueError where there are none."""
     host = omega.detach().to("cpu").contiguous()
-    rows, columns = host.shape
-    vectors = _on_host(host, (columns, rows))
-    library().orthornn_stiefel_parameters_of(_abi.Stiefel(DTYPES[host.dtype], rows, columns), host.data_ptr(),
+    vectors = _on_host(host, host.shape[::-1])
+    library().orthornn_stiefel_parameters_of(stiefel_structure("t-cwy", vectors), host.data_ptr(),
                                              vectors.data_ptr())
     return vectors.to(omega.device)

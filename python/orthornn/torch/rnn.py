@@ -14,6 +14,10 @@ from ._recurrence import recurrence
 from ._rollout import ACTIVATIONS
 from ._transition import parameter_of, stiefel, transition
 
+# The parameter of W by what makes W, with the names of a model file but for that of a free W.
+_INPUT_PARAMETERS = {"free": "weight_ih", "stiefel": "input_reflection_vectors", "own": "input_proxy_matrix",
+                     "matrix": "input_stiefel_matrix"}
+
 
 class OrthogonalRnn(nn.Module):
     """Recurrent layers h_t = f(Q h_{t-1} + W x_t + b) with an orthogonal Q; the base of the classes below.
@@ -28,15 +32,17 @@ class OrthogonalRnn(nn.Module):
     - reflections: number L of reflections of CwyRnn and HouseholderRnn, 1 to hidden_size; None for
       hidden_size.
     - negative_signs: number of entries -1 of the fixed diagonal matrix of CayleyRnn.
-    - input_matrix: "free", or "stiefel" for a W with orthonormal columns, for which a layer has at most
-      hidden_size inputs.
+    - input_matrix: "free", or what makes a W with orthonormal columns, for which a layer has at most
+      hidden_size inputs: "stiefel" for T-CWY, "own" for orthogonal weight normalization, or "matrix" for W
+      itself, which an optimizer has to keep so (see MatrixRnn).
     - learn_initial_state: whether h_0 is learned where none is given; otherwise it is 0.
 
     Parameters of layer k, with `_reverse` at the end for the second direction:
 
     - the parameter of Q: reflection_vectors_lk [L, N], or skew_parameters_lk, proxy_matrix_lk or
       stiefel_matrix_lk [N, N];
-    - weight_ih_lk [N, K], or input_reflection_vectors_lk [K, N];
+    - weight_ih_lk [N, K], input_reflection_vectors_lk [K, N], input_proxy_matrix_lk [N, K] or
+      input_stiefel_matrix_lk [N, K], by `input_matrix`;
     - bias_lk [N], modrelu_bias_lk [N] for modrelu, and initial_state_lk [N] where h_0 is learned.
     """
 
@@ -57,8 +63,9 @@ class OrthogonalRnn(nn.Module):
             raise ValueError(f"dropout: expected a probability, found {dropout}")
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation: expected one of {', '.join(ACTIVATIONS)}, found '{activation}'")
-        if input_matrix not in ("free", "stiefel"):
-            raise ValueError(f"input_matrix: expected free or stiefel, found '{input_matrix}'")
+        if input_matrix not in _INPUT_PARAMETERS:
+            raise ValueError(f"input_matrix: expected one of {', '.join(_INPUT_PARAMETERS)}, found "
+                             f"'{input_matrix}'")
         if not 0 <= negative_signs <= (hidden_size if self.kind == "cayley" else 0):
             raise ValueError("negative_signs: expected 0 to hidden_size for CayleyRnn and 0 for others, "
                              f"found {negative_signs}")
@@ -77,14 +84,11 @@ class OrthogonalRnn(nn.Module):
         self._transition_name = name
         for k in range(self.num_layers):
             inputs = self.input_size if k == 0 else n * self.directions
-            if self.input_matrix == "stiefel" and inputs > n:
-                raise ValueError(f"input_matrix: a stiefel matrix of layer {k} has {inputs} inputs; "
-                                 f"expected at most hidden_size = {n}")
-            shapes = {name: shape}
-            if self.input_matrix == "stiefel":
-                shapes["input_reflection_vectors"] = (inputs, n)
-            else:
-                shapes["weight_ih"] = (n, inputs)
+            if self.input_matrix != "free" and inputs > n:
+                raise ValueError(f"input_matrix: a matrix with orthonormal columns, '{self.input_matrix}', of "
+                                 f"layer {k} has {inputs} inputs; expected at most hidden_size = {n}")
+            shapes = {name: shape, _INPUT_PARAMETERS[self.input_matrix]:
+                      (inputs, n) if self.input_matrix == "stiefel" else (n, inputs)}
             if self.bias:
                 shapes["bias"] = (n,)
             if self.activation == "modrelu":
@@ -110,10 +114,12 @@ class OrthogonalRnn(nn.Module):
                 own = self.layer_parameters(k, reverse)
                 draw_transition(self.kind, own[self._transition_name], self.init,
                                 self.negative_signs)
-                if "weight_ih" in own:
-                    own["weight_ih"].normal_(0, (2 / own["weight_ih"].shape[1]) ** 0.5)
+                w = own[_INPUT_PARAMETERS[self.input_matrix]]
+                if self.input_matrix == "free":
+                    w.normal_(0, (2 / w.shape[1]) ** 0.5)
                 else:
-                    draw_stiefel(own["input_reflection_vectors"])
+                    # A matrix that is its own parameter starts as that of which "own" makes W.
+                    draw_stiefel(w, "t-cwy" if self.input_matrix == "stiefel" else "own")
                 if "modrelu_bias" in own:
                     own["modrelu_bias"].uniform_(-0.01, 0.01)
                 for name in "bias", "initial_state":
@@ -123,7 +129,7 @@ class OrthogonalRnn(nn.Module):
     def layer_parameters(self, layer: int = 0, reverse: bool = False) -> dict[str, nn.Parameter]:
         """Parameters of one layer and direction, by their names without the ending."""
         suffix = _suffix(layer, reverse)
-        names = (self._transition_name, "weight_ih", "input_reflection_vectors", "bias", "modrelu_bias",
+        names = (self._transition_name, _INPUT_PARAMETERS[self.input_matrix], "bias", "modrelu_bias",
                  "initial_state")
         return {name: getattr(self, name + suffix) for name in names if hasattr(self, name + suffix)}
 
@@ -133,6 +139,13 @@ class OrthogonalRnn(nn.Module):
         if self.kind in ("matrix", "free"):
             return parameter
         return transition(self.kind, parameter, negative_signs=self.negative_signs)
+
+    def input_weights(self, layer: int = 0, reverse: bool = False) -> Tensor:
+        """The matrix W [N, K] of one layer and direction, with its graph of gradients."""
+        parameter = getattr(self, _INPUT_PARAMETERS[self.input_matrix] + _suffix(layer, reverse))
+        if self.input_matrix in ("free", "matrix"):
+            return parameter
+        return stiefel(parameter, "t-cwy" if self.input_matrix == "stiefel" else "own")
 
     def forward(self, input: Tensor | PackedSequence,
                 h_0: Tensor | None = None) -> tuple[Tensor | PackedSequence, Tensor]:
@@ -194,7 +207,7 @@ class OrthogonalRnn(nn.Module):
     def _forward_one(self, x, lengths, h_0, layer, reverse):
         own = self.layer_parameters(layer, reverse)
         q = self.transition_matrix(layer, reverse)
-        w = own["weight_ih"] if "weight_ih" in own else stiefel(own["input_reflection_vectors"])
+        w = self.input_weights(layer, reverse)
         if h_0 is None and "initial_state" in own:
             h_0 = own["initial_state"].expand(x.shape[1], -1)
         return recurrence(q, w, own.get("bias"), x, h_0, lengths, self.activation, own.get("modrelu_bias"))
