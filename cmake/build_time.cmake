@@ -1,10 +1,11 @@
 # What keeps the build short. tools/README.md, "Build time", says where the time goes.
 
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8 CACHE STRING "Sources of a group: few for who changes them, many for a short build")
+
 # compile_together(TARGET): compiles sources of the target in groups. Every group reads the headers of Eigen, fmt and
-# CLI11 once, where every source alone would read them again. Groups are small enough that a changed source costs some
-# seconds.
+# CLI11 once, where every source alone would read them again, and makes the code of a template once.
 function(compile_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHORNN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHORNN_UNITY})
   if(ORTHORNN_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC takes the sources of a group for headers. It warns where a type of a header has a member of a type of an
     # anonymous namespace, which would differ in each source.

@@ -5,7 +5,8 @@
  *   of memory are in bytes. An array of no elements may be NULL.
  * - An operation takes its device first. Its arrays lie on that device, unless the comment says "host
  *   memory". NULL stands for the CPU.
- * - An operation allocates no memory for its data. It works in `workspace`, of as many bytes as its function
+ * - An operation allocates no memory for its data, but for orthogonal weight normalization. It works in
+ * `workspace`, of as many bytes as its function
  *   `.._workspace` says; 256 is enough as its alignment. 0 bytes may be NULL.
  * - An operation overwrites the arrays that it returns, and keeps nothing from one call to the next.
  * - Every function returns a status. No C++ exception leaves the library.
@@ -30,7 +31,7 @@ extern "C" {
 
 /** Version of this interface. It grows when a program that was compiled before would no longer run. Additions
  * alone leave it as it is. */
-#define ORTHORNN_ABI_VERSION 1
+#define ORTHORNN_ABI_VERSION 2
 
 /** The ORTHORNN_ABI_VERSION that the library was compiled with. */
 ORTHORNN_EXPORT int32_t orthornn_abi_version(void);
@@ -209,7 +210,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_transition_backward(const orthornn_devi
  * Matrices with orthonormal columns
  * ------------------------------------------------------------------------------------------------------ */
 
-/** What makes a matrix Omega [N, M] with orthonormal columns of free parameters V. */
+/** Kinds of matrices Omega [N, M] with orthonormal columns. Each is a function of free parameters V. */
 enum {
   /** T-CWY: the first M columns of the CWY matrix of M reflection vectors V [M, N]. */
   ORTHORNN_STIEFEL_TCWY = 0,
@@ -234,8 +235,9 @@ typedef struct orthornn_stiefel {
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_initialize(const orthornn_stiefel *stiefel, uint64_t seed,
                                                             void *parameters);
 /** Finds V for the given omega [N, M] with orthonormal columns; both are host memory. It may allocate memory.
- * Every such omega has a V where M < N. For T-CWY a square one has a V only if its determinant is (-1)^N;
- * otherwise ORTHORNN_INVALID_VALUE is returned. */
+ * Orthogonal weight normalization has a V for every omega. T-CWY has one where M < N, and for a square omega
+ * whose determinant is (-1)^N. Returns ORTHORNN_INVALID_VALUE where there is none, and where the columns are
+ * not orthonormal. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_parameters_of(const orthornn_stiefel *stiefel,
                                                                const void *omega, void *parameters);
 /** Bytes of workspace of orthornn_stiefel_forward. */
@@ -251,7 +253,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_stiefel_forward(const orthornn_device *
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_backward_workspace(const orthornn_device *device,
                                                                     const orthornn_stiefel *stiefel,
                                                                     int64_t *bytes);
-/** Computes the gradient d_parameters, which has the shape of V, from V and the gradient d_omega [N, M]. */
+/** Computes the gradient d_parameters, which has the shape of V, from V and the gradient d_omega [N, M].
+ * Errors are those of the forward. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_backward(const orthornn_device *device,
                                                           const orthornn_stiefel *stiefel,
                                                           const void *parameters, const void *d_omega,

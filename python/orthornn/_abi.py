@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_uint64, c_void_p
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 # Statuses
 OK, INVALID_ARGUMENT, INVALID_SHAPE, INVALID_VALUE = range(4)
@@ -22,6 +22,7 @@ F32, F64, BF16 = range(3)
 PRECISION_FP32, PRECISION_TF32, PRECISION_BF16 = range(3)
 # Parametrizations
 CWY, HOUSEHOLDER, CAYLEY, EXPM, OWN = range(5)
+# What makes a matrix with orthonormal columns.
 STIEFEL_TCWY, STIEFEL_OWN = range(2)
 # Initializations
 INIT_HENAFF, INIT_CAYLEY, INIT_HAAR, INIT_NORMAL = range(4)

@@ -369,7 +369,7 @@ def gpu_calls():
     for kind in "cwy", "cayley":
         yield OPERATIONS.transition, (*there(parameter(kind), grad=True), kind, 0)
         yield OPERATIONS.transition_backward, (*there(parameter(kind), normal(5, 5)), kind, 0)
-    for kind, shape in ("t-cwy", (3, 6)), ("own", (6, 3)):
+    for kind, shape in ("stiefel", (3, 6)), ("own", (6, 3)):
         yield OPERATIONS.stiefel, (*there(normal(*shape), grad=True), kind)
         yield OPERATIONS.stiefel_backward, (*there(normal(*shape), normal(6, 3)), kind)
     lengths = torch.tensor([4, 0, 2], dtype=torch.int32, device=CUDA)

@@ -260,7 +260,7 @@ def test_gradient_of_transition(kind):
     assert torch.autograd.gradcheck(lambda x: ot.transition(kind, x), parameter(kind, grad=True))
 
 
-@pytest.mark.parametrize("kind, shape", [("t-cwy", (3, 6)), ("own", (6, 3)), ("own", (4, 4))])
+@pytest.mark.parametrize("kind, shape", [("stiefel", (3, 6)), ("own", (6, 3)), ("own", (4, 4))])
 def test_gradient_of_stiefel(kind, shape):
     assert torch.autograd.gradcheck(lambda v: ot.stiefel(v, kind), normal(*shape, grad=True))
 
@@ -337,7 +337,7 @@ def operation_calls():
     for kind in "cwy", "cayley":
         yield OPERATIONS.transition, (parameter(kind, grad=True), kind, 0)
         yield OPERATIONS.transition_backward, (parameter(kind), normal(5, 5), kind, 0)
-    for kind, shape in ("t-cwy", (3, 6)), ("own", (6, 3)):
+    for kind, shape in ("stiefel", (3, 6)), ("own", (6, 3)):
         yield OPERATIONS.stiefel, (normal(*shape, grad=True), kind)
         yield OPERATIONS.stiefel_backward, (normal(*shape), normal(6, 3), kind)
     lengths = torch.tensor([4, 0, 2], dtype=torch.int32)

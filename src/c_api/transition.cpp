@@ -129,7 +129,10 @@ Shape omega_of(const orthornn_stiefel& stiefel) {
   return {n, size_of("stiefel.columns", stiefel.columns, 1, n)};
 }
 
-/// The matrix itself needs no operation.
+static_assert(static_cast<int>(StiefelKind::truncated_cwy) == ORTHORNN_STIEFEL_TCWY &&
+              static_cast<int>(StiefelKind::weight_normalization) == ORTHORNN_STIEFEL_OWN);
+
+/// Throws ArgumentError for another kind. StiefelKind::matrix has no number here: it needs no operation.
 StiefelKind kind_of(const orthornn_stiefel& stiefel) {
   return value_of("stiefel.kind", stiefel.kind, StiefelKind::weight_normalization);
 }

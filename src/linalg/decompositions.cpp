@@ -68,13 +68,11 @@ void invert_cholesky_factor(MatrixView<T> a, MatrixView<T> workspace) {
 }
 
 struct SymmetricEigenvectors::Solver {
-  // In place: a copy of a solver that has solved nothing yet reads what Eigen leaves unset.
-  explicit Solver(Index n) : on_host(n) {}
   Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> on_host;
 };
 
-SymmetricEigenvectors::SymmetricEigenvectors(Index n, Device device)
-    : solver_(std::make_unique<Solver>(device.is_cuda() ? 0 : n)) {}
+// Eigen takes its memory for the first matrix: who only counts the memory of others takes none.
+SymmetricEigenvectors::SymmetricEigenvectors() : solver_(std::make_unique<Solver>()) {}
 
 SymmetricEigenvectors::~SymmetricEigenvectors() = default;
 

@@ -17,10 +17,11 @@ bool has_decompositions(Device device);
 template <class T>
 void invert_cholesky_factor(MatrixView<T> a, MatrixView<T> workspace);
 
-/// Eigenvectors and eigenvalues of symmetric matrices [n, n] of doubles, in memory that is taken once.
+/// Eigenvectors and eigenvalues of symmetric matrices [n, n] of doubles, in memory of the host that the first
+/// of them takes.
 class SymmetricEigenvectors {
  public:
-  SymmetricEigenvectors(Index n, Device device);
+  SymmetricEigenvectors();
   ~SymmetricEigenvectors();
 
   /// Replaces the symmetric matrix `a`, which has no gaps between columns and of which the lower triangle is

@@ -11,14 +11,14 @@ namespace orthornn {
 namespace {
 
 /// Columns that are solved without products.
-constexpr Index unblocked_columns = 32;
+constexpr Index strip_columns = 32;
 /// Rows that are solved together: their sums stay in registers.
 template <class T>
 constexpr Index strip_rows = 128 / static_cast<Index>(sizeof(T));
 
 /// A strip of x, whose columns lie one after another.
 template <class T>
-using Strip = T[unblocked_columns][strip_rows<T>];
+using Strip = T[strip_columns][strip_rows<T>];
 
 /// strip column j <- (column j - those columns that are known, times their entries of S) / its diagonal.
 template <class T, class Entry>
@@ -65,7 +65,7 @@ void solve_unblocked(const Operand<T>& s, MatrixView<T> x) {
 /// other side for a transpose.
 template <class T>
 void solve(const Operand<T>& s, MatrixView<T> x) {
-  if (x.cols <= unblocked_columns) return solve_unblocked(s, x);
+  if (x.cols <= strip_columns) return solve_unblocked(s, x);
   const Index n1 = x.cols / 2, n2 = x.cols - n1;
   const auto block = [&](Index row, Index col, Index rows, Index cols) {
     return Operand<T>(s.matrix.block(row, col, rows, cols), s.is_transposed);

@@ -87,8 +87,8 @@ ParameterSet<T> parameter_layout(const ModelOptions& options) {
   check_layer_count(options.cells);
   if (std::holds_alternative<OneHot>(options.input) && !reads_symbols(options.cells[0])) {
     throw ValueError(
-        "the first layer was given symbols, but reads vectors; put a linear or a "
-        "recurrent layer before it");
+        "the first layer was given symbols, but reads vectors; put a linear, an "
+        "orthogonal_linear or a recurrent layer before it");
   }
   ParameterSet<T> layout;
   if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input))

@@ -25,7 +25,8 @@ template <class T>
 double check_orthogonal(ConstTensorView<T> q) {
   const double error = orthogonality_error<T>(q);
   if (!(error <= 64 * static_cast<double>(q.shape()[0]) * std::numeric_limits<T>::epsilon())) {
-    throw ValueError(fmt::format("the matrix is not orthogonal: max |I - Q^T Q| is {:.2e}", error));
+    throw ValueError(
+        fmt::format("the columns of the matrix are not orthonormal: max |I - Q^T Q| is {:.2e}", error));
   }
   return error;
 }

@@ -33,8 +33,7 @@ PolarFactor<T>::PolarFactor(Index n, Index m, Device device)
       root_inverse_(Shape{m, m}, device),
       left_(Shape{m, m}, device),
       right_(Shape{m, m}, device),
-      eigenvalues_(Shape{m}, device),
-      solver_(m, device) {}
+      eigenvalues_(Shape{m}, device) {}
 
 // The column-major view of a tensor [N, M] is the transpose of its matrix.
 template <class T>

@@ -81,9 +81,9 @@ std::vector<std::string> class_names_of(const SequenceFile& file, Index classes)
 }
 
 bool is_whole(const std::string& text) {
-  const std::size_t digits = text.starts_with('-') ? 1 : 0;
-  return text.size() > digits && text.size() < 18 &&
-         text.find_first_not_of("0123456789", digits) == std::string::npos;
+  const std::size_t sign = text.starts_with('-') ? 1 : 0;
+  return text.size() > sign && text.size() < 18 &&
+         text.find_first_not_of("0123456789", sign) == std::string::npos;
 }
 
 }  // namespace

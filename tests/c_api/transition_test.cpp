@@ -262,7 +262,7 @@ TEST_CASE("T-CWY finds vectors of unit columns, and says which square matrices h
   const orthornn_stiefel stiefel{ORTHORNN_F32, ORTHORNN_STIEFEL_TCWY, 3, 2};
   std::vector<float> twice(6, 1), found(6);
   require_error(orthornn_stiefel_parameters_of(&stiefel, twice.data(), found.data()), ORTHORNN_INVALID_VALUE,
-                "not orthogonal");
+                "not orthonormal");
   const orthornn_stiefel wide{ORTHORNN_F32, ORTHORNN_STIEFEL_TCWY, 3, 4};
   require_error(orthornn_stiefel_parameters_of(&wide, twice.data(), found.data()), ORTHORNN_INVALID_ARGUMENT,
                 "columns is 4, expected 1 to 3");

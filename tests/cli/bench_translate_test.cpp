@@ -82,6 +82,17 @@ TEST_CASE("a row of the table is what train and eval give", "[cli][bench][transl
     CHECK(row.at("seconds_per_epoch") > 0);
     CHECK_THAT(result.output, contains(fmt::format("{:.4f}", expected.at("cross_entropy").get<double>())));
   }
+  const ProgramResult list = run({"runs", out.string(), "--json"});
+  check_success(list);
+  const Json listed = Json::parse(list.output);
+  REQUIRE(listed.size() == 4);
+  for (const Json& run : listed) {
+    const Json& row = *std::ranges::find_if(
+        found.at("rows"), [&](const Json& other) { return other.at("run") == run.at("name"); });
+    CHECK(run.at("state") == "finished");
+    CHECK(run.at("test_loss") == row.at("test").at("cross_entropy"));
+    CHECK(run.at("parameters") == row.at("parameters"));
+  }
   // Five lines of explanation, the head and a line for each training.
   CHECK(lines(result.output) == 5 + 1 + 4);
 }

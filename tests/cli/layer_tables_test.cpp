@@ -147,10 +147,10 @@ TEST_CASE("[[layer]] tables that cannot be are refused by their line", "[cli][la
   CHECK_THAT(refusal(head + "[[layer]]\nkind = \"dropout\"\nrate = 1.5\n"), contains("rate"));
   CHECK_THAT(
       refusal(head + "[[layer]]\nkind = \"orthogonal\"\ntransition = { kind = \"cwy\", reflection = 4 }\n"),
-      contains("transition has no setting 'reflection'"));
+      contains("transition has no setting 'reflection'; it has ") && contains("; did you mean reflections?"));
   // There is no kind that embeds.
   CHECK_THAT(refusal(head + "[[layer]]\nkind = \"positions\"\n"),
-             contains("symbols") && contains("put a linear or a recurrent layer before it"));
+             contains("symbols") && contains("put a linear, an orthogonal_linear or a recurrent layer"));
   CHECK_THAT(refusal(head + "[[layer]]\nkind = \"orthogonal_linear\"\nmatrix = \"free\"\n"),
              contains("free") && contains("stiefel"));
   CHECK_THAT(refusal(head + "[[layer]]\nkind = \"linear\"\noutputs = 64\n[[layer]]\nkind = "

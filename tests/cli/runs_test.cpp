@@ -131,6 +131,14 @@ TEST_CASE("a list of runs names what is wrong with a folder", "[cli][runs]") {
   fs::remove(folder / "5 half/results.json");
   CHECK_THAT(notes_of(listed(folder / "5 half")[0]),
              contains("best.h5") && contains("model.h5") && contains("truncated"));
+  // A training that was stopped before its first row.
+  check_success(run(train_copying(folder / "6 early", {"--steps", "2"})));
+  fs::remove(folder / "6 early/results.json");
+  const std::string logged = content(folder / "6 early/metrics.csv");
+  write_text(folder / "6 early/metrics.csv", logged.substr(0, logged.find('\n') + 1));
+  const Json early = listed(folder / "6 early")[0];
+  CHECK(early["state"].get<std::string>() == "interrupted");
+  CHECK(early["steps"].get<int>() == 2);
   check_success(run({"runs", folder.path().string()}));
   check_success(run({"runs", folder.path().string(), "--csv"}));
 }

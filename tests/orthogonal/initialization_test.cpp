@@ -323,7 +323,7 @@ TEST_CASE("a matrix that is not orthogonal has no parameters", "[orthogonal][ini
       CAPTURE(named.name, q == &doubled, q == &sheared);
       const auto transition = make_transition<double>(named.options, n);
       Tensor<double> parameters(transition->parameter_shape());
-      check_says<ValueError>([&] { transition->parameters_of(*q, parameters); }, {"not orthogonal"});
+      check_says<ValueError>([&] { transition->parameters_of(*q, parameters); }, {"not orthonormal"});
     }
   }
 }

@@ -3,6 +3,7 @@
 #include "orthornn/orthogonal/stiefel_point.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "linalg/decompositions.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
@@ -45,6 +46,39 @@ TEST_CASE("a point has a parameter of its kind", "[orthogonal]") {
   for (const StiefelKind kind : every_kind) {
     CHECK_THROWS_AS(stiefel_parameter(kind, 3, 4), ValueError);
     CHECK_THROWS_AS(make_stiefel_point<float>(kind, 3, 0), ValueError);
+  }
+}
+
+TEMPLATE_TEST_CASE("a given point has parameters", "[orthogonal][init]", float, double) {
+  using T = TestType;
+  const auto [n, m] = GENERATE(Sizes{5, 1}, Sizes{7, 3}, Sizes{48, 48}, Sizes{193, 60});
+  const Tensor<T> drawn = [n = n, m = m] {
+    const auto point = make_stiefel_point<T>(StiefelKind::truncated_cwy, n, m);
+    Tensor<T> vectors({m, n}), omega({n, m});
+    point->initialize(9, vectors);
+    point->prepare(vectors);
+    copy<T>(point->omega(), omega);
+    return omega;
+  }();
+  for (const StiefelKind kind : every_kind) {
+    CAPTURE(static_cast<int>(kind), n, m);
+    const auto point = make_stiefel_point<T>(kind, n, m);
+    Tensor<T> found(stiefel_parameter(kind, n, m).shape);
+    point->parameters_of(drawn, found);
+    point->prepare(found);
+    Tensor<T> again({n, m});
+    copy<T>(point->omega(), again);
+    // Both are off by the rounding of sums of N numbers.
+    for (Index i = 0; i < drawn.size(); ++i)
+      CHECK(std::abs(again.data()[i] - drawn.data()[i]) <= double(n) * std::numeric_limits<T>::epsilon());
+    Tensor<T> wrong_shape({n + 1, m});
+    CHECK_THROWS_AS(point->parameters_of(wrong_shape, found), ShapeError);
+    CHECK_THROWS_AS(point->parameters_of(drawn, wrong_shape), ShapeError);
+    for (const T off : {T{2}, std::numeric_limits<T>::quiet_NaN()}) {
+      Tensor<T> other = drawn.copy();
+      other(n - 1, m - 1) += off;
+      check_says<ValueError>([&] { point->parameters_of(other, found); }, {"not orthonormal"});
+    }
   }
 }
 

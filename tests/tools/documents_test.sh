@@ -21,28 +21,36 @@ while IFS= read -r document; do
 done < <(find "$root" -name '*.md' -not -path "$root/build*" -not -path "$root/.git/*")
 : >"$scratch/output"
 
+without_code() { awk '/^ *(```|~~~)/ { code = !code; next } !code' "$1"; }
+
 # anchors_of FILE: prints what a link may name after '#', one heading a line, without punctuation.
 anchors_of() {
-  awk '/^ *(```|~~~)/ { code = !code } !code && /^#/' "$1" |
-    LC_ALL=C.UTF-8 sed -E 's/^#+ +//; s/.*/\L&/; s/[^[:alnum:]_ -]//g; s/ /-/g'
+  without_code "$1" | grep '^#' |
+    LC_ALL=C.UTF-8 sed -E 's/^#+ +//; s/\[([^]]*)\]\([^)]*\)/\1/g; s/.*/\L&/; s/[^[:alnum:]_ -]//g; s/ /-/g'
 }
 
 # What the documents link to, and the measured results that they name between backquotes, exist.
 results=$root/tools/bench-results
+headings=0
 while IFS= read -r document; do
   subject=${document#"$root/"}
   folder=$(dirname "$document")
   while IFS= read -r link; do
     target=${link%%#*} target=${target:+$folder/$target}
     check "link to '$link', which should exist" [ -e "${target:-$document}" ]
-    [[ $link != *'#'* || ! -e ${target:-$document} ]] || check "link to '$link', which should be a heading" \
+    [[ $link == *'#'* && -e ${target:-$document} ]] || continue
+    headings=$((headings + 1))
+    check "link to '$link', which should be a heading" \
       grep -qxF -- "${link#*#}" <(anchors_of "${target:-$document}")
-  done < <(grep -oP '[^][]\]\(\K(?!https?:)[^)\s]+' "$document")
+  done < <(without_code "$document" | grep -oP '[^][]\]\(\K(?!https?:)[^)\s]+')
   [[ $folder == "$results"* ]] || continue
   while IFS= read -r name; do
     check "'$name' should be a file of measured results" bash -c 'compgen -G "$1/$3" >/dev/null || compgen -G "$2/$3" >/dev/null' - "$folder" "$results" "$name"
   done < <(grep -oP '(?<=`)[\w./*-]+\.(csv|json)(?=`)' "$document" | grep -vxE 'metrics\.csv|(.*/)?compare\.json|table\.json|results?\.json')
 done < <(find "$root" -name '*.md' -not -path "$root/build*" -not -path "$root/.git/*")
+
+subject="documents"
+check "they should link to headings" [ "$headings" -gt 0 ]
 
 # The files and folders that these pages name between backquotes exist.
 exists_in_project() { compgen -G "$root/$1" >/dev/null; }

@@ -261,8 +261,8 @@ void check_keys(const std::string& place, const Json& given, const Json& read) {
     }
     std::vector<std::string> keys;
     for (const auto& member : read.items()) keys.push_back(member.key());
-    throw ValueError(fmt::format("{} has no setting '{}'{}; it has {}", place, key, did_you_mean(key, keys),
-                                 fmt::join(keys, ", ")));
+    throw ValueError(fmt::format("{} has no setting '{}'; it has {}{}", place, key, fmt::join(keys, ", "),
+                                 did_you_mean(key, keys)));
   }
 }
 

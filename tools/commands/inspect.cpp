@@ -31,7 +31,9 @@ struct InspectSettings {
 /// Operations that looking into a file may take: those of one cell of hidden size 2048, a second or two.
 constexpr double largest_work = 2048.0 * 2048 * 2048;
 
-/// Q has more rows than its parameter may have. Other orthonormal matrices are as large as theirs.
+/// Whether forming an orthonormal matrix of the model takes more than `largest_work`. The work of Q follows
+/// from the hidden size, as V may have fewer rows than Q. That of other matrices follows from their
+/// parameters. Orthogonal weight normalization takes some ten times as long as a product.
 bool takes_long(const std::vector<LayerOptions>& layers, const ParameterSet<float>& parameters) {
   double transitions = 0, matrices = 0;
   each_layer(layers, [&](const LayerOptions& layer) {
@@ -42,7 +44,8 @@ bool takes_long(const std::vector<LayerOptions>& layers, const ParameterSet<floa
     if (parameter.kind == ParameterKind::ordinary) continue;
     const auto rows = static_cast<double>(parameter.shape[0]),
                columns = static_cast<double>(parameter.shape[1]);
-    matrices += rows * columns * std::min(rows, columns);
+    matrices +=
+        (parameter.name.ends_with("proxy_matrix") ? 10 : 1) * rows * columns * std::min(rows, columns);
   }
   return std::max(transitions, matrices) > largest_work;
 }

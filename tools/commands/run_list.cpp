@@ -13,6 +13,7 @@
 #include "commands/program.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/training_results.hpp"
+#include "core/checked_json.hpp"
 #include "support/files.hpp"
 #include "support/training_run.hpp"
 
@@ -51,7 +52,7 @@ void add_settings(ListedRun& run, const fs::path& file) {
     run.wanted_steps = settings["steps"].get<std::int64_t>();
 }
 
-void add_metrics(ListedRun& run, const fs::path& file) {
+void take_metrics(ListedRun& run, const fs::path& file) {
   TrainingRun logged;
   read_metrics(logged, file);
   if (const MetricsRow* best = logged.best_evaluation()) run.best_validation_loss = best->evaluation_loss;
@@ -59,7 +60,7 @@ void add_metrics(ListedRun& run, const fs::path& file) {
   std::ranges::move(logged.notes, std::back_inserter(run.notes));
 }
 
-/// After `add_metrics`.
+/// After `take_metrics`.
 void add_results(ListedRun& run, const fs::path& file) {
   const TrainingResults results = read_training_results(file);
   run.parameters = results.parameters;
@@ -72,12 +73,24 @@ void add_results(ListedRun& run, const fs::path& file) {
   if (!tested.metrics.empty()) run.test_metric = tested.metrics.front();
 }
 
+/// Of `bench translate`, which has a file of its own.
+void add_row_of_table(ListedRun& run, const fs::path& file) {
+  const Json row = parse_json(read_whole_file(file));
+  run.parameters = integer_member(row, "parameters");
+  const Json test = object_member(row, "test");
+  run.test_loss = real_member(test, "cross_entropy");
+  run.steps = integer_member(test, "steps");
+  run.state = "finished";
+}
+
 ListedRun read_run(const fs::path& folder, const std::string& name) {
   ListedRun run{.folder = folder, .name = name};
   read_or_note(run, "config.toml", [&](const fs::path& file) { add_settings(run, file); });
-  read_or_note(run, "metrics.csv", [&](const fs::path& file) { add_metrics(run, file); });
+  read_or_note(run, "metrics.csv", [&](const fs::path& file) { take_metrics(run, file); });
   if (is_present(folder / results_file))
     read_or_note(run, results_file, [&](const fs::path& file) { add_results(run, file); });
+  else if (is_present(folder / result_file))
+    read_or_note(run, result_file, [&](const fs::path& file) { add_row_of_table(run, file); });
   const SavedTraining saved(folder);
   if (!saved.exists()) run.notes.emplace_back("no model is saved");
   if (run.state != "finished" && saved.exists()) run.state = "interrupted";
@@ -86,7 +99,9 @@ ListedRun read_run(const fs::path& folder, const std::string& name) {
   for (const fs::path& model : {saved.last, saved.best}) {
     if (run.parameters || !is_present(model)) continue;
     read_or_note(run, model.filename().c_str(), [&](const fs::path& file) {
-      run.parameters = parameter_count(read_model_info(file).model);
+      const ModelFileInfo info = read_model_info(file);
+      run.parameters = parameter_count(info.model);
+      if (!run.steps) run.steps = info.steps;
     });
   }
   return run;

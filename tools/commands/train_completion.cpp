@@ -182,6 +182,10 @@ void TrainSettings::complete_places() {
         "[[layer]] tables describe a model of one sequence, and the task {} has two; use --cell and --layers",
         task.name));
   }
+  if (positions > 0 && is_translation(task.name)) {
+    throw UsageError(fmt::format(
+        "--positions is of models of one sequence, and the task {} has two; leave it out", task.name));
+  }
   if (out.empty()) out = fmt::format("runs/{}-{}", task.name, cell_name());
 }
 
@@ -236,9 +240,6 @@ void TrainSettings::check_of_optimizer(const Typed& typed, bool has_points) cons
 }
 
 void TrainSettings::check_positions(const Task& described) const {
-  if (is_translation(task.name))
-    throw UsageError(fmt::format(
-        "--positions is of models of one sequence, and the task {} has two; leave it out", task.name));
   if (positions < described.length()) {
     throw UsageError(
         fmt::format("--positions {} are fewer than the {} steps of the task's sequences; expected "

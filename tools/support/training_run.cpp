@@ -15,10 +15,11 @@
 namespace orthornn::program {
 namespace {
 
+namespace column = metrics_column;
+
 /// The row of these cells. Throws ValueError that names the error in them.
 MetricsRow row_of(const std::vector<std::string>& columns, const std::vector<std::string>& cells,
                   const std::vector<Metric>& metrics) {
-  using namespace metrics_column;
   const auto refusal = [&](std::size_t place, const char* expected) {
     return ValueError(fmt::format("'{}' is no {}", cells[place].substr(0, 20), expected));
   };
@@ -28,18 +29,18 @@ MetricsRow row_of(const std::vector<std::string>& columns, const std::vector<std
     if (!value) throw refusal(place, "number");
     return std::isfinite(*value) ? value : std::nullopt;
   };
-  const std::optional<std::int64_t> at_step = parsed_number<std::int64_t>(cells[step]);
-  if (!at_step) throw refusal(step, "whole number");
-  const std::optional<double> after = possible(seconds);
-  if (!after || *after < 0) throw refusal(seconds, "time");
+  const std::optional<std::int64_t> at_step = parsed_number<std::int64_t>(cells[column::step]);
+  if (!at_step) throw refusal(column::step, "whole number");
+  const std::optional<double> after = possible(column::seconds);
+  if (!after || *after < 0) throw refusal(column::seconds, "time");
   MetricsRow row{*at_step,
                  *after,
-                 possible(loss),
-                 possible(gradient_norm),
-                 possible(learning_rate),
-                 possible(orthogonality_error),
-                 possible(evaluation_loss),
-                 possible(reflection_norm)};
+                 possible(column::loss),
+                 possible(column::gradient_norm),
+                 possible(column::learning_rate),
+                 possible(column::orthogonality_error),
+                 possible(column::evaluation_loss),
+                 possible(column::reflection_norm)};
   for (const Metric& metric : metrics) {
     if (const std::optional<double> value = possible(place_of_column(columns, metric.name)))
       row.metrics.push_back({metric, *value});
@@ -49,9 +50,9 @@ MetricsRow row_of(const std::vector<std::string>& columns, const std::vector<std
 
 /// Throws FileError for the first line of another file.
 void check_header(const fs::path& file, const std::vector<std::string>& header) {
-  using namespace metrics_column;
   const std::vector<std::string> columns = metrics_columns({});
-  for (const Place needed : {step, seconds, loss, learning_rate, orthogonality_error, evaluation_loss}) {
+  for (const auto needed : {column::step, column::seconds, column::loss, column::learning_rate,
+                            column::orthogonality_error, column::evaluation_loss}) {
     if (place_of_column(header, columns[needed]) == header.size()) {
       throw FileError(fmt::format("'{}' is no metrics.csv of orthornn train: it has no column '{}'",
                                   file.string(), columns[needed]));

@@ -14,7 +14,7 @@ from ._calls import (DTYPES, addresses, bytes_of, check_number_type, check_shape
 
 KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY, "expm": _abi.EXPM,
          "own": _abi.OWN}
-STIEFEL_KINDS = {"t-cwy": _abi.STIEFEL_TCWY, "own": _abi.STIEFEL_OWN}
+STIEFEL_KINDS = {"stiefel": _abi.STIEFEL_TCWY, "own": _abi.STIEFEL_OWN}  # names as in a model file
 
 
 def _plan_of(parameters, kind, negative_signs):
@@ -128,8 +128,12 @@ def parameter_of(kind: str, size: int, reflections: int | None = None) -> tuple[
 
 def stiefel_structure(kind: str, parameters: Tensor) -> ctypes.Structure:
     """The structure of a point of a Stiefel manifold, by the kind and the shape of its parameters."""
-    sizes = parameters.shape[::-1] if kind == "t-cwy" else parameters.shape
-    return _abi.Stiefel(DTYPES[parameters.dtype], STIEFEL_KINDS[kind], *sizes)
+    return _abi.Stiefel(DTYPES[parameters.dtype], STIEFEL_KINDS[kind], *_shape_of_point(parameters, kind))
+
+
+def _shape_of_point(parameters, kind):
+    """[N, M]; reflection vectors are [M, N]."""
+    return parameters.shape[::-1] if kind == "stiefel" else parameters.shape
 
 
 def _stiefel_plan_of(parameters, kind):
@@ -147,15 +151,14 @@ def _check_point(parameters, kind):
     choice("kind", kind, STIEFEL_KINDS)
     check_number_type("parameters", parameters)
     check_shape("parameters", parameters, None, None)
-    columns, rows = parameters.shape if kind == "t-cwy" else parameters.shape[::-1]
+    rows, columns = _shape_of_point(parameters, kind)
     if not 1 <= columns <= rows:
-        raise ValueError(f"parameters: expected shape [{'M, N' if kind == 't-cwy' else 'N, M'}] with "
+        raise ValueError(f"parameters: expected shape [{'M, N' if kind == 'stiefel' else 'N, M'}] with "
                          f"1 <= M <= N, found {list(parameters.shape)}")
 
 
 def _new_point(parameters, kind):
-    columns, rows = parameters.shape if kind == "t-cwy" else parameters.shape[::-1]
-    return parameters.new_empty(rows, columns)
+    return parameters.new_empty(*_shape_of_point(parameters, kind))
 
 
 def _stiefel_forward(parameters, kind):
@@ -207,12 +210,15 @@ STIEFEL_BACKWARD = define("stiefel_backward(Tensor parameters, Tensor d_omega, s
                           _stiefel_backward, _stiefel_backward_fake, autocast=None)
 
 
-def stiefel(parameters: Tensor, kind: str = "t-cwy") -> Tensor:
-    """Returns a matrix [N, M] with orthonormal columns, with a gradient.
+def stiefel(parameters: Tensor, kind: str = "stiefel") -> Tensor:
+    """Returns a matrix [N, M] with orthonormal columns, M <= N, with a gradient.
 
-    - kind: "t-cwy" for reflection vectors [M, N] (docs/math.md, section 2.1), "own" for any matrix V [N, M] of
-      rank M, of which V (V^T V)^-1/2 is the nearest one (section 3.5).
+    - kind: "stiefel" for reflection vectors [M, N] of T-CWY (docs/math.md, section 2.1), or "own" for a matrix
+      V [N, M] of rank M. The result is V (V^T V)^-1/2 then, the matrix with orthonormal columns that is
+      nearest to V (section 3.5).
 
-    It raises as `transition`.
+    Raises TypeError and ValueError, naming the argument. On the CPU it also raises ValueError for a
+    reflection vector of zeros, for a V of a smaller rank and for parameters that are not finite. On a GPU the
+    result means nothing then.
     """
     return STIEFEL(parameters, kind)

@@ -209,7 +209,7 @@ def _one_layer(rnn, k, reverse):
             raise TypeError("module: expected a torch.nn.LSTM without proj_size")
         one = kind(inputs, rnn.hidden_size, **place)
         layer = Gated(one)
-    weights = next(rnn.parameters())
+    weights = getattr(rnn, f"{rnn.transition_name if isinstance(rnn, OrthogonalRnn) else 'weight_hh'}{end}")
     for name, parameter in list(one.named_parameters()):
         own = getattr(rnn, name.removesuffix("_l0") + end, None)
         setattr(one, name, _parameter(own) if own is not None else _zeros(weights, parameter.shape))

@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import DTYPES, choice
-from ._transition import KINDS, stiefel_structure
+from ._transition import KINDS, STIEFEL_KINDS, stiefel_structure
 
 INITS = {"henaff": _abi.INIT_HENAFF, "cayley": _abi.INIT_CAYLEY, "haar": _abi.INIT_HAAR,
          "normal": _abi.INIT_NORMAL}
@@ -48,34 +48,35 @@ def draw_transition(kind: str, parameters: Tensor, init: str, negative_signs: in
 
 
 @torch.no_grad()
-def draw_stiefel(parameters: Tensor, kind: str = "t-cwy") -> None:
-    """Overwrites the parameters of a matrix with orthonormal columns so that it is uniform: reflection
-    vectors [M, N] of "t-cwy", or V [N, M] of "own", which is the matrix itself then. torch's seed decides the
-    numbers."""
+def draw_stiefel(parameters: Tensor, kind: str) -> None:
+    """Overwrites the parameters of a matrix with orthonormal columns so that it is uniform. The kinds are
+    those of `stiefel`, and "matrix" for the matrix [N, M] itself. torch's seed decides the numbers."""
     if parameters.is_meta:
         return
     host = _on_host(parameters)
-    library().orthornn_stiefel_initialize(stiefel_structure(kind, host), _seed(), host.data_ptr())
+    # A matrix that is its own parameter starts as that of which "own" makes the point.
+    drawn = kind if kind in STIEFEL_KINDS else "own"
+    library().orthornn_stiefel_initialize(stiefel_structure(drawn, host), _seed(), host.data_ptr())
     parameters.copy_(host)
 
 
 def parameters_of(kind: str, q: Tensor, *, reflections: int = 0, negative_signs: int = 0) -> Tensor:
     """Parameters of a given orthogonal matrix q [N, N], on the device and of the type of q (docs/math.md,
     section 4.2). Raises ValueError, with the reason, where there are none."""
-    host = q.detach().to("cpu").contiguous()
-    size = len(host)
+    size = len(q)
     rows = (reflections or size) if kind in ("cwy", "householder") else size
-    parameters = _on_host(host, (rows, size))
+    parameters = _on_host(q, (rows, size))
+    host = q.detach().to(parameters).contiguous()
     library().orthornn_transition_parameters_of(_structure(kind, parameters, negative_signs), host.data_ptr(),
                                                 parameters.data_ptr())
-    return parameters.to(q.device)
+    return parameters.to(q)
 
 
 def stiefel_vectors_of(omega: Tensor) -> Tensor:
     """Reflection vectors [M, N] of a given matrix omega [N, M] with orthonormal columns, on the device and of
     the type of omega. Raises ValueError where there are none."""
-    host = omega.detach().to("cpu").contiguous()
-    vectors = _on_host(host, host.shape[::-1])
-    library().orthornn_stiefel_parameters_of(stiefel_structure("t-cwy", vectors), host.data_ptr(),
+    vectors = _on_host(omega, omega.shape[::-1])
+    host = omega.detach().to(vectors).contiguous()
+    library().orthornn_stiefel_parameters_of(stiefel_structure("stiefel", vectors), host.data_ptr(),
                                              vectors.data_ptr())
-    return vectors.to(omega.device)
+    return vectors.to(omega)

@@ -37,7 +37,7 @@ class OrthogonalRnn(nn.Module):
       itself, which an optimizer has to keep so (see MatrixRnn).
     - learn_initial_state: whether h_0 is learned where none is given; otherwise it is 0.
 
-    Parameters of layer k, with `_reverse` at the end for the second direction:
+    `transition_name` is the name of the parameter of Q without its ending. Parameters of layer k, with `_reverse` at the end for the second direction:
 
     - the parameter of Q: reflection_vectors_lk [L, N], or skew_parameters_lk, proxy_matrix_lk or
       stiefel_matrix_lk [N, N];
@@ -81,7 +81,7 @@ class OrthogonalRnn(nn.Module):
     def _make_parameters(self, place):
         n = self.hidden_size
         name, shape = parameter_of(self.kind, n, self.reflections)
-        self._transition_name = name
+        self.transition_name = name
         for k in range(self.num_layers):
             inputs = self.input_size if k == 0 else n * self.directions
             if self.input_matrix != "free" and inputs > n:
@@ -107,19 +107,19 @@ class OrthogonalRnn(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws all parameters, as docs/math.md, section 4 says: the parameter of Q by `init`, W from
-        N(0, 2 / K), b = 0, m of modrelu from U(-0.01, 0.01). torch's seed decides the numbers."""
+        """Draws all parameters, as docs/math.md, section 4 says: the parameter of Q by `init`, a free W from
+        N(0, 2 / K), another W uniformly among those with orthonormal columns, b = 0, m of modrelu from
+        U(-0.01, 0.01). torch's seed decides the numbers."""
         for k in range(self.num_layers):
             for reverse in range(self.directions):
                 own = self.layer_parameters(k, reverse)
-                draw_transition(self.kind, own[self._transition_name], self.init,
+                draw_transition(self.kind, own[self.transition_name], self.init,
                                 self.negative_signs)
                 w = own[_INPUT_PARAMETERS[self.input_matrix]]
                 if self.input_matrix == "free":
                     w.normal_(0, (2 / w.shape[1]) ** 0.5)
                 else:
-                    # A matrix that is its own parameter starts as that of which "own" makes W.
-                    draw_stiefel(w, "t-cwy" if self.input_matrix == "stiefel" else "own")
+                    draw_stiefel(w, self.input_matrix)
                 if "modrelu_bias" in own:
                     own["modrelu_bias"].uniform_(-0.01, 0.01)
                 for name in "bias", "initial_state":
@@ -129,13 +129,13 @@ class OrthogonalRnn(nn.Module):
     def layer_parameters(self, layer: int = 0, reverse: bool = False) -> dict[str, nn.Parameter]:
         """Parameters of one layer and direction, by their names without the ending."""
         suffix = _suffix(layer, reverse)
-        names = (self._transition_name, _INPUT_PARAMETERS[self.input_matrix], "bias", "modrelu_bias",
+        names = (self.transition_name, _INPUT_PARAMETERS[self.input_matrix], "bias", "modrelu_bias",
                  "initial_state")
         return {name: getattr(self, name + suffix) for name in names if hasattr(self, name + suffix)}
 
     def transition_matrix(self, layer: int = 0, reverse: bool = False) -> Tensor:
         """The matrix Q [N, N] of one layer and direction, with its graph of gradients."""
-        parameter = getattr(self, self._transition_name + _suffix(layer, reverse))
+        parameter = getattr(self, self.transition_name + _suffix(layer, reverse))
         if self.kind in ("matrix", "free"):
             return parameter
         return transition(self.kind, parameter, negative_signs=self.negative_signs)
@@ -145,7 +145,7 @@ class OrthogonalRnn(nn.Module):
         parameter = getattr(self, _INPUT_PARAMETERS[self.input_matrix] + _suffix(layer, reverse))
         if self.input_matrix in ("free", "matrix"):
             return parameter
-        return stiefel(parameter, "t-cwy" if self.input_matrix == "stiefel" else "own")
+        return stiefel(parameter, self.input_matrix)
 
     def forward(self, input: Tensor | PackedSequence,
                 h_0: Tensor | None = None) -> tuple[Tensor | PackedSequence, Tensor]:
