@@ -170,6 +170,20 @@ def test_parametrized_weights_are_what_they_are_now(name, tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(before, module.state_dict().values(), strict=True))
 
 
+@pytest.mark.parametrize("layer", [lambda: nn.LSTM(4, 6, bias=False), lambda: ot.CwyRnn(4, 6, bias=False)])
+def test_frozen_weights_that_are_buffers_are_taken(layer):
+    layer = layer()
+    wanted = ot.from_torch(nn.Sequential(layer, nn.Linear(6, 3))).parameters
+    for name, value in list(layer.named_parameters()):
+        delattr(layer, name)
+        layer.register_buffer(name, value.detach())
+    module = nn.Sequential(layer, nn.Linear(6, 3))
+    found = ot.from_torch(module).parameters
+    for name, value in wanted.items():
+        if name.startswith("cell"):
+            assert np.array_equal(found[name], value)
+
+
 def test_a_parametrized_module_of_a_model_goes_back(tmp_path):
     save_model(MODELS["lstm"], tmp_path / "model.h5")
     module = ot.to_torch(orthornn.load(tmp_path / "model.h5"))

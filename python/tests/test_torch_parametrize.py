@@ -9,8 +9,20 @@ from torch.nn.utils.parametrizations import orthogonal  # noqa: E402
 from torch.nn.utils.parametrize import register_parametrization, remove_parametrizations  # noqa: E402
 
 import orthornn.torch as ot  # noqa: E402
+from orthornn.torch.initial import parameters_of, stiefel_vectors_of  # noqa: E402
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_parameters_of_a_matrix_of_half_precision(dtype):
+    flips = torch.diag(torch.tensor([-1.0, 1, 1, 1, 1], dtype=dtype))
+    vectors = stiefel_vectors_of(flips[:, :2])
+    assert vectors.dtype == dtype and vectors.shape == (2, 5)
+    torch.testing.assert_close(ot.stiefel(vectors.float()), flips[:, :2].float())
+    vectors = parameters_of("cwy", flips, reflections=1)
+    assert vectors.dtype == dtype
+    torch.testing.assert_close(ot.transition("cwy", vectors.float()), flips.float())
 
 
 def matrix(weight):

@@ -105,7 +105,7 @@ def test_gradients_reach_the_parameter_of_q(kind):
     layer = make(kind, activation="modrelu")
     x = torch.randn(4, 2, 3, dtype=torch.float64)
     own = layer.layer_parameters()
-    name = layer._transition_name
+    name = layer.transition_name
     q = reference.TRANSITIONS[layer.kind](own[name])
     torch.testing.assert_close(layer.transition_matrix(), q, **CLOSE)
     a = x @ own["weight_ih"].T + own["bias"]
@@ -127,6 +127,7 @@ def test_orthonormal_input_matrix_and_learned_initial_state(kind):
             "matrix": lambda: own["input_stiefel_matrix"]}
     w = made[kind]()
     torch.testing.assert_close(w.T @ w, torch.eye(3, dtype=torch.float64), **CLOSE)
+    assert torch.equal(layer.input_weights(), w)
     with torch.no_grad():
         own["initial_state"].normal_()
     x = torch.randn(4, 2, 3, dtype=torch.float64)
@@ -157,7 +158,7 @@ def test_parameters_start_as_in_the_library():
 @pytest.mark.parametrize("kind", [ot.OwnRnn, ot.MatrixRnn, UnconstrainedRnn])
 def test_a_matrix_starts_orthogonal(kind, init):
     layer = make(kind, 3, 40, init=init, dtype=torch.float32)
-    q = layer.get_parameter(layer._transition_name + "_l0").double()
+    q = layer.get_parameter(layer.transition_name + "_l0").double()
     # Each entry is rounded once.
     torch.testing.assert_close(q.T @ q, torch.eye(40, dtype=torch.float64), rtol=0, atol=1e-6)
 
