@@ -577,7 +577,7 @@ TEST_CASE("a configuration file that is off is refused by file and key", "[cli][
   refused(tiny_config + "LR = 3\n", {"'LR'"});
   refused(tiny_config + "log-evry = 3\n", {"line 6", "no setting 'log-evry'; did you mean log-every?"});
   refused("task = \"copying\"\n[[layer]]\nkind = \"gru\"\nhiden_size = 3\n",
-          {"line 2", "no setting 'hiden_size'; did you mean hidden_size?"});
+          {"line 2", "no setting 'hiden_size'; it has kind, hidden_size; did you mean hidden_size?"});
   refused(tiny_config + "--lr = 3\n", {"'--lr'"});
   refused(tiny_config + "resume = true\n", {"'resume'"});
   refused(tiny_config + "config = 'other.toml'\n", {"'config'"});

@@ -66,7 +66,7 @@ void check_eigenvectors(Device device) {
     CAPTURE(n);
     const Tensor<double> a = positive_matrix<double>(n);
     Tensor<double> e = a.copy(device), values(Shape{n}, device);
-    SymmetricEigenvectors(n, device).replace(columns_of(e), values.data());
+    SymmetricEigenvectors().replace(columns_of(e), values.data());
     const Tensor<double> rows = e.copy(Device::cpu()), found = values.copy(Device::cpu());
     for (Index i = 1; i < n; ++i) CHECK(found(i) >= found(i - 1));
     // Row i in C order is eigenvector i.
