@@ -1,9 +1,9 @@
 # What keeps the build short. tools/README.md, "Build time", says where the time goes.
 
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 8 CACHE STRING "Sources of a group: few for who changes them, many for a short build")
-
 # compile_together(TARGET): compiles sources of the target in groups. Every group reads the headers of Eigen, fmt and
 # CLI11 once, where every source alone would read them again, and makes the code of a template once.
+# CMAKE_UNITY_BUILD_BATCH_SIZE says how many sources a group has, 8 unless it is set: few for who changes them, many for
+# a short build.
 function(compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHORNN_UNITY})
   if(ORTHORNN_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
