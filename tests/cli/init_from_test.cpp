@@ -48,7 +48,8 @@ TEST_CASE("a training begins with the parameters of another one that fit", "[cli
   CHECK((found.at("parameters/cell/reflection_vectors") != fresh.at("parameters/cell/reflection_vectors")));
   for (const char* path : {"parameters/cell/input_weights", "parameters/readout/weight"})
     CHECK((found.at(path) == fresh.at(path)));
-  const float bias = Hdf5Reader(folder / "some/model.h5").read<float>("parameters/readout/bias").data()[0];
+  const float bias =
+      orthornn::Hdf5Reader(folder / "some/model.h5").read<float>("parameters/readout/bias").data()[0];
   CHECK(std::abs(bias) <= 2 * still_rate);
 }
 
