@@ -207,7 +207,7 @@ configure() {
   fi
   # Whether kernels compile shows without the optimizer, in half the time. CUDA 12.4 does not have the option.
   if [[ $1 == kernels && $(nvcc --help) == *--Ofast-compile* ]]; then options+=(-DCMAKE_CUDA_FLAGS=-Ofc=max); fi
-  # A build from nothing is shorter in large groups. The size that a build has is kept.
+  # On few cores a build from nothing is shorter in large groups. The size that a build has is kept.
   [[ -e build/$1/CMakeCache.txt ]] || options+=(-DCMAKE_UNITY_BUILD_BATCH_SIZE=32)
   # CMake reads these when it configures for the first time.
   ! has ccache || export CMAKE_{C,CXX,CUDA}_COMPILER_LAUNCHER=ccache

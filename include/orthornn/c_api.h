@@ -5,9 +5,9 @@
  *   of memory are in bytes. An array of no elements may be NULL.
  * - An operation takes its device first. Its arrays lie on that device, unless the comment says "host
  *   memory". NULL stands for the CPU.
- * - An operation allocates no memory for its data, but for orthogonal weight normalization. It works in
- * `workspace`, of as many bytes as its function
- *   `.._workspace` says; 256 is enough as its alignment. 0 bytes may be NULL.
+ * - An operation works in `workspace`, of as many bytes as its function `.._workspace` says; 256 is enough as
+ *   its alignment. 0 bytes may be NULL. It allocates no memory for its data. Orthogonal weight normalization
+ * on the CPU is the exception.
  * - An operation overwrites the arrays that it returns, and keeps nothing from one call to the next.
  * - Every function returns a status. No C++ exception leaves the library.
  *

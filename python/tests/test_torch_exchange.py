@@ -184,6 +184,15 @@ def test_frozen_weights_that_are_buffers_are_taken(layer):
             assert np.array_equal(found[name], value)
 
 
+def test_frozen_weights_that_are_not_found_are_named():
+    delta = ot.DeltaProduct(4, 8)
+    weights = delta.output_weights.detach()
+    del delta.output_weights
+    delta.register_buffer("output_weights", weights)
+    with pytest.raises(TypeError, match="cell/output_weights"):
+        ot.from_torch(nn.Sequential(delta, nn.Linear(8, 3)))
+
+
 def test_a_parametrized_module_of_a_model_goes_back(tmp_path):
     save_model(MODELS["lstm"], tmp_path / "model.h5")
     module = ot.to_torch(orthornn.load(tmp_path / "model.h5"))

@@ -71,7 +71,8 @@ struct SymmetricEigenvectors::Solver {
   Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> on_host;
 };
 
-// Eigen takes its memory for the first matrix: who only counts the memory of others takes none.
+// The first matrix decides how much memory Eigen takes. To plan a workspace makes this object without a
+// matrix.
 SymmetricEigenvectors::SymmetricEigenvectors() : solver_(std::make_unique<Solver>()) {}
 
 SymmetricEigenvectors::~SymmetricEigenvectors() = default;

@@ -87,12 +87,28 @@ TEST_CASE("a row of the table is what train and eval give", "[cli][bench][transl
   const Json listed = Json::parse(list.output);
   REQUIRE(listed.size() == 4);
   for (const Json& run : listed) {
-    const Json& row = *std::ranges::find_if(
+    CAPTURE(run.dump());
+    const auto row = std::ranges::find_if(
         found.at("rows"), [&](const Json& other) { return other.at("run") == run.at("name"); });
+    REQUIRE(row != found.at("rows").end());
     CHECK(run.at("state") == "finished");
-    CHECK(run.at("test_loss") == row.at("test").at("cross_entropy"));
-    CHECK(run.at("parameters") == row.at("parameters"));
+    CHECK(run.at("steps") == run.at("wanted_steps"));
+    CHECK(run.at("test_loss") == row->at("test").at("cross_entropy"));
+    CHECK(run.at("parameters") == row->at("parameters"));
   }
+  const auto one_run = [&] {
+    return Json::parse(run({"runs", (out / "lstm-seed1").string(), "--json"}).output)[0];
+  };
+  // A training that goes on is not finished by the row of its former end.
+  const std::string config = content(out / "lstm-seed1/config.toml");
+  const std::size_t place = config.find("steps = ");
+  REQUIRE(place != std::string::npos);
+  write_text(out / "lstm-seed1/config.toml", std::string(config).insert(place + 8, "9"));
+  CHECK(one_run().at("state") == "interrupted");
+  write_text(out / "lstm-seed1/config.toml", config);
+  write_text(out / "lstm-seed1/result.json", "{\"parameters\": 3}");
+  CHECK_THAT(one_run().at("notes").dump(), contains("result.json"));
+  CHECK(one_run().at("state") == "interrupted");
   // Five lines of explanation, the head and a line for each training.
   CHECK(lines(result.output) == 5 + 1 + 4);
 }

@@ -28,12 +28,14 @@ struct InspectSettings {
   MachineOptions machine;
 };
 
-/// Operations that looking into a file may take: those of one cell of hidden size 2048, a second or two.
+/// Operations that looking into a file may take, a second or two: those of Q of one CWY cell of hidden size
+/// 2048.
 constexpr double largest_work = 2048.0 * 2048 * 2048;
 
-/// Whether forming an orthonormal matrix of the model takes more than `largest_work`. The work of Q follows
-/// from the hidden size, as V may have fewer rows than Q. That of other matrices follows from their
-/// parameters. Orthogonal weight normalization takes some ten times as long as a product.
+/// Whether forming and checking the orthonormal matrices of the model takes more than `largest_work`. The
+/// larger of two counts decides. One has the hidden sizes, as V may have fewer rows than Q. The other one has
+/// the shapes of all parameters that make such matrices. Orthogonal weight normalization counts ten times
+/// there, as it decomposes a matrix.
 bool takes_long(const std::vector<LayerOptions>& layers, const ParameterSet<float>& parameters) {
   double transitions = 0, matrices = 0;
   each_layer(layers, [&](const LayerOptions& layer) {

@@ -73,14 +73,17 @@ void add_results(ListedRun& run, const fs::path& file) {
   if (!tested.metrics.empty()) run.test_metric = tested.metrics.front();
 }
 
-/// Of `bench translate`, which has a file of its own.
-void add_row_of_table(ListedRun& run, const fs::path& file) {
+/// Of `bench translate`, which has a file of its own. After `take_metrics`.
+void add_row_of_table(ListedRun& run, const fs::path& file) try {
   const Json row = parse_json(read_whole_file(file));
+  const double loss = real_member(object_member(row, "test"), "cross_entropy");
   run.parameters = integer_member(row, "parameters");
-  const Json test = object_member(row, "test");
-  run.test_loss = real_member(test, "cross_entropy");
-  run.steps = integer_member(test, "steps");
+  // It is of the end of a training that may have gone on since.
+  if (run.steps.value_or(0) < run.wanted_steps.value_or(0)) return;
   run.state = "finished";
+  run.test_loss = loss;
+} catch (const ValueError& error) {
+  throw FileError(fmt::format("'{}': {}", file.string(), error.what()));
 }
 
 ListedRun read_run(const fs::path& folder, const std::string& name) {

@@ -130,6 +130,9 @@ def from_torch(module: nn.Module, *, input: str = "dense", answer: str = "every_
     handle = ctypes.c_void_p()
     library().orthornn_model_create(json.dumps(module.options).encode(), 0, None, 0, ctypes.byref(handle))
     model = orthornn.Model(handle)
+    if missing := set(model.parameters) - set(own):
+        raise TypeError(f"module: expected the parameters {', '.join(sorted(missing))}, which its layers do not "
+                        "have as a torch.nn.Parameter")
     for name, parameter in own.items():
         if parameter.dtype != torch.float32:
             raise TypeError(f"module: expected parameters of torch.float32, found {parameter.dtype} in "

@@ -37,13 +37,15 @@ class OrthogonalRnn(nn.Module):
       itself, which an optimizer has to keep so (see MatrixRnn).
     - learn_initial_state: whether h_0 is learned where none is given; otherwise it is 0.
 
-    `transition_name` is the name of the parameter of Q without its ending. Parameters of layer k, with `_reverse` at the end for the second direction:
+    Parameters of layer k, with `_reverse` at the end for the second direction:
 
     - the parameter of Q: reflection_vectors_lk [L, N], or skew_parameters_lk, proxy_matrix_lk or
       stiefel_matrix_lk [N, N];
     - weight_ih_lk [N, K], input_reflection_vectors_lk [K, N], input_proxy_matrix_lk [N, K] or
       input_stiefel_matrix_lk [N, K], by `input_matrix`;
     - bias_lk [N], modrelu_bias_lk [N] for modrelu, and initial_state_lk [N] where h_0 is learned.
+
+    `transition_name` is the name of the parameter of Q without its ending.
     """
 
     kind = ""
