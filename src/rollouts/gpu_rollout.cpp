@@ -27,49 +27,61 @@ MatrixView<T> coefficients_at(TensorView<T> coefficients, Index t, const Transit
   return {coefficients.data() + t * arguments.batch * count, count, arguments.batch, count, arguments.device};
 }
 
+/// Rows of the operands of a step's product with a dense Q: N, or more where copies are multiplied whose
+/// columns begin at multiples of 16 bytes. For other columns cuBLAS has kernels of half the speed, if they
+/// round: a step of tf32 took 68 us with N = 3584 on an H200, and 123 us with 3585. Few steps do not pay for
+/// a copy of Q.
+template <class T>
+Index rows_of_product(const Transition<T>& transition, const RolloutArguments<T>& arguments) {
+  constexpr Index grain = 16 / sizeof(T), fewest_rows = 256, fewest_steps = 8;
+  const Index n = arguments.hidden_size;
+  const bool rounds = std::is_same_v<T, float> && transition.execution().precision != Precision::fp32;
+  const bool copies = rounds && n >= fewest_rows && arguments.length >= fewest_steps;
+  return copies ? (n + grain - 1) / grain * grain : n;
+}
+
 /// Parts of a step's product with a dense Q: enough for its tiles to fill a large GPU, whatever this machine
 /// has, so that the order of the sums is the same on all. 1 for no parts. N = 1024 and B = 128 took 8.6 us a
 /// step on an H200 in eight parts, and 10.1 us with the parts of cuBLAS.
-template <class T>
-Index parts_of_product(const Transition<T>& transition, const RolloutArguments<T>& arguments) {
-  if (transition.dense_matrix().data == nullptr) return 1;
+constexpr Index parts_of_product(Index rows, Index batch) {
   // 64 x 128 numbers are a tile of cuBLAS. Shorter sums than 128 cost more in what they write.
   constexpr Index tile_rows = 64, tile_columns = 128, most_tiles = 128, shortest = 128;
-  const Index n = arguments.hidden_size, tiles = ((n + tile_rows - 1) / tile_rows) *
-                                                 ((arguments.batch + tile_columns - 1) / tile_columns);
+  const Index tiles = ((rows + tile_rows - 1) / tile_rows) * ((batch + tile_columns - 1) / tile_columns);
   Index parts = 1;
-  while (2 * parts * tiles <= most_tiles && n % (2 * parts * shortest) == 0) parts *= 2;
+  while (2 * parts * tiles <= most_tiles && rows % (2 * parts * shortest) == 0) parts *= 2;
   return parts;
 }
 
-/// Products with the transition of one step after another.
+/// Products with the transition of one step after another. `first` is the state that is multiplied first,
+/// unless a step makes it.
 template <class T>
 class StepProducts {
  public:
-  StepProducts(const Transition<T>& transition, const RolloutArguments<T>& arguments)
-      : transition_(transition), arguments_(arguments), parts_(parts_of_product(transition, arguments)) {}
+  StepProducts(const Transition<T>& transition, const RolloutArguments<T>& arguments, const T* first)
+      : transition_(transition) {
+    const MatrixView<const T> q = transition.dense_matrix();
+    if (q.data == nullptr) return;
+    const Index rows = rows_of_product(transition, arguments);
+    const Index parts = parts_of_product(rows, arguments.batch);
+    if (parts > 1 || rows > arguments.hidden_size)
+      steps_ = cuda::dense_steps(arguments, q, rows, parts, first);
+  }
 
-  /// What `finish` of a step reads: the product of the call before; nothing before the first call.
-  const cuda::ProductParts<T>& product() const { return product_; }
+  /// What `finish_step` reads: the product of the call before; nothing before the first call.
+  const cuda::DenseSteps<T>& steps() const { return steps_; }
 
   void forward(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> coefficients) {
-    if (!has_parts()) return transition_.multiply_add(h, a, coefficients);
-    product_ = cuda::product_in_parts<T>(arguments_, transposed(transition_.dense_matrix()), h, parts_,
-                                         transition_.execution().precision);
+    if (steps_.parts == 0) return transition_.multiply_add(h, a, coefficients);
+    cuda::multiply(steps_, true, h, transition_.execution().precision);
   }
   void backward(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> coefficients) {
-    if (!has_parts()) return transition_.multiply_add_transposed(g, d, coefficients);
-    product_ = cuda::product_in_parts<T>(arguments_, transition_.dense_matrix(), g, parts_,
-                                         transition_.execution().precision);
+    if (steps_.parts == 0) return transition_.multiply_add_transposed(g, d, coefficients);
+    cuda::multiply(steps_, false, g, transition_.execution().precision);
   }
 
  private:
-  bool has_parts() const { return parts_ > 1; }
-
   const Transition<T>& transition_;
-  const RolloutArguments<T>& arguments_;
-  Index parts_;
-  cuda::ProductParts<T> product_;
+  cuda::DenseSteps<T> steps_;
 };
 
 /// Products of single steps are added to what lies in their place: copies what is read to where the results
@@ -87,12 +99,12 @@ void step_forward(const Transition<T>& transition, RolloutArguments<T> arguments
                   const RolloutMemory<T>& memory) {
   work_in_place(arguments.inputs, arguments.outputs, arguments);
   cuda::start_forward(arguments);
-  StepProducts<T> products(transition, arguments);
+  StepProducts<T> products(transition, arguments, arguments.h_0);
   MatrixView<const T> previous = columns_at(arguments.h_0, 0, arguments);
   for (Index t = 0; t < arguments.length; ++t) {
     const MatrixView<T> h = columns_at(arguments.outputs, t, arguments);
     products.forward(previous, h, coefficients_at(memory.z, t, transition, arguments));
-    cuda::finish_step<Direction::forward>(arguments, t, products.product());
+    cuda::finish_step<Direction::forward>(arguments, t, products.steps());
     previous = h;
   }
 }
@@ -101,16 +113,16 @@ template <class T>
 void step_backward(const Transition<T>& transition, RolloutArguments<T> arguments,
                    const RolloutMemory<T>& memory) {
   work_in_place(arguments.d_outputs, arguments.d_inputs, arguments);
-  StepProducts<T> products(transition, arguments);
+  StepProducts<T> products(transition, arguments, nullptr);
   set_zero(TensorView<T>(arguments.d_h_0, {arguments.batch, arguments.hidden_size}, arguments.device));
   for (Index t = arguments.length - 1; t >= 0; --t) {
-    cuda::finish_step<Direction::backward>(arguments, t, products.product());
+    cuda::finish_step<Direction::backward>(arguments, t, products.steps());
     products.backward(
         columns_at(arguments.d_inputs, t, arguments),
         t > 0 ? columns_at(arguments.d_inputs, t - 1, arguments) : columns_at(arguments.d_h_0, 0, arguments),
         coefficients_at(memory.y, t, transition, arguments));
   }
-  cuda::end_backward(arguments, products.product());
+  cuda::end_backward(arguments, products.steps());
 }
 
 /// The caller's memory and sizes. What belongs to the transition is not among them: that moves by allocations

@@ -350,11 +350,18 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
       check_rollout(execution, {390, sequences * fours - 1, 2}, Activation::tanh, true, true);
     }
   }
-  for (const Index batch : largest) {
-    check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {520, batch, 3}, Activation::abs, true,
-                  true);
+  // Above 512 there are clusters of five to eight blocks.
+  const Execution large{*device, Precision::bf16, RolloutWay::cluster};
+  for (const Index batch : largest) check_rollout(large, {900, batch, 3}, Activation::abs, true, true);
+  // An H200 runs at most so many of them at a time: one and two octets of sequences, and two turns.
+  for (const auto& [n, on_h200] : {std::pair<Index, Index>{520, 26}, {641, 22}, {769, 18}}) {
+    check_rollout(large, {n, 3, 2}, Activation::relu, true, true);
+    if (emulated) continue;
+    const Index count = at_a_time(*device, on_h200);
+    check_rollout(large, {n, 8 * count + 1, 2}, Activation::modrelu, true, true);
+    check_rollout(large, {n, 16 * count + 1, 2}, Activation::tanh, true, true);
   }
-  if (!emulated) check_all({*device, Precision::bf16, RolloutWay::cluster}, {1000, 3, 2});
+  if (!emulated) check_all(large, {1000, 3, 2});
 }
 
 TEST_CASE("a rollout over the grid is the recurrence of rounded operands", "[cuda][rollout]") {
@@ -405,6 +412,10 @@ TEST_CASE("a rollout step by step is the recurrence", "[cuda][rollout]") {
                                     RolloutSizes{300, 2, 4}, RolloutSizes{512, 3, 4}}) {
     check_all(execution, sizes);
   }
+  // Of copies whose columns begin at multiples of 16 bytes: one product, and parts.
+  const Execution rounded{*device, Precision::tf32, RolloutWay::stepwise};
+  for (const RolloutSizes& sizes : {RolloutSizes{257, 3, 8}, RolloutSizes{511, 2, 9}})
+    check_all(rounded, sizes);
 }
 
 TEST_CASE("rollouts of the sizes that are trained are the recurrence", "[cuda][rollout][slow]") {

@@ -71,6 +71,13 @@ void start_up_to_512(Context& gpu, const RolloutArguments<float>& arguments, con
       gpu, arguments, q);
 }
 
+/// Up to 128 * Blocks units, in bf16 alone: two terms of Q do not fit.
+template <Direction direction, int Blocks>
+void start_up_to_1024(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+  start_first<Kernel<direction, OneTerm<1>, Blocks, 2>, Kernel<direction, OneTerm<2>, Blocks, 2>>(
+      gpu, arguments, q);
+}
+
 template <Direction direction>
 void start_padded(const RolloutArguments<float>& arguments, const float* q, Precision precision) {
   Context& gpu = context(arguments.device);
@@ -78,8 +85,10 @@ void start_padded(const RolloutArguments<float>& arguments, const float* q, Prec
   if (n <= 256) return start_up_to_256<direction>(gpu, arguments, q);
   if (n <= 384) return start_up_to_512<direction, 3>(gpu, arguments, q, precision);
   if (n <= 512) return start_up_to_512<direction, 4>(gpu, arguments, q, precision);
-  // In bf16 alone. Two terms of Q do not fit.
-  start_first<Kernel<direction, OneTerm<1>, 8, 2>, Kernel<direction, OneTerm<2>, 8, 2>>(gpu, arguments, q);
+  if (n <= 640) return start_up_to_1024<direction, 5>(gpu, arguments, q);
+  if (n <= 768) return start_up_to_1024<direction, 6>(gpu, arguments, q);
+  if (n <= 896) return start_up_to_1024<direction, 7>(gpu, arguments, q);
+  start_up_to_1024<direction, 8>(gpu, arguments, q);
 }
 
 }  // namespace
