@@ -57,15 +57,17 @@ constexpr Index largest_measured_size(Precision precision, int gates) {
   return one_term ? 4096 : 2112;
 }
 
-/// Whether steps over the grid take less time than one after another, forward and backward.
-bool grid_is_faster(Index n, Index batch, const Execution& execution, int gates) {
-  if (n > largest_measured_size(execution.precision, gates)) return false;
+/// Microseconds of a step over the grid, forward and backward; nullopt where that has no estimate, or where
+/// steps one after another take less.
+std::optional<double> time_over_grid(Index n, Index batch, const Execution& execution, int gates) {
+  if (n > largest_measured_size(execution.precision, gates)) return std::nullopt;
   double time = 0;
   for (const auto& plan : grid_plans(n, batch, execution, gates)) {
-    if (!plan) return false;
+    if (!plan) return std::nullopt;
     time += plan->step_us;
   }
-  return time < 2 * stepwise_us(n, batch, gates, execution.precision);
+  if (time >= 2 * stepwise_us(n, batch, gates, execution.precision)) return std::nullopt;
+  return time;
 }
 
 /// Why a way does not take these sizes; nullopt where it does.
@@ -102,9 +104,30 @@ std::optional<RolloutWay> way_on_chip(const std::string& form, Index n, Index le
     if (!obstacle<T>(way, form, n, length, batch, execution)) return way;
   }
   if (!obstacle<T>(RolloutWay::grid, form, n, length, batch, execution) &&
-      grid_is_faster(n, batch, execution, 1))
+      time_over_grid(n, batch, execution, 1))
     return RolloutWay::grid;
   return std::nullopt;
+}
+
+/// The form where a way that keeps Q on chip takes these sizes; nullopt where the dense form too goes step by
+/// step. One multiprocessor or a cluster is faster than factors step by step for every L, the grid is not.
+std::optional<ReflectionForm> form_on_chip(Index n, Index reflections, Index batch,
+                                           const Execution& execution) {
+  const RolloutWay asked = execution.rollout;
+  const auto takes = [&](RolloutWay way) { return !obstacle<float>(way, dense, n, 1, batch, execution); };
+  for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster, RolloutWay::grid}) {
+    const bool is_asked = asked == way || (asked == RolloutWay::automatic && way != RolloutWay::grid);
+    if (is_asked && takes(way)) return ReflectionForm::dense;
+  }
+  if (asked != RolloutWay::automatic || !takes(RolloutWay::grid)) return std::nullopt;
+  const std::optional<double> over_grid = time_over_grid(n, batch, execution, 1);
+  if (!over_grid) return std::nullopt;
+  const auto size = static_cast<double>(n), sequences = static_cast<double>(batch);
+  const double factored =
+      factored_step_us(size, static_cast<double>(reflections), sequences, execution.precision);
+  return *over_grid + dense_gradient_us(size, sequences, execution.precision) < factored
+             ? ReflectionForm::dense
+             : ReflectionForm::factored;
 }
 
 }  // namespace
@@ -135,13 +158,7 @@ ReflectionForm fastest_form(Index hidden_size, Index reflections, const Executio
     if (execution.device.is_cuda()) {
       double to_save = 0;
       if constexpr (std::is_same_v<T, float>) {
-        for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster, RolloutWay::grid}) {
-          // Few reflections, applied as factors step by step, are faster than a matrix over the grid.
-          const bool allowed = execution.rollout == way ||
-                               (execution.rollout == RolloutWay::automatic && way != RolloutWay::grid);
-          if (allowed && !obstacle<T>(way, dense, hidden_size, 1, batch, execution))
-            return ReflectionForm::dense;
-        }
+        if (const auto form = form_on_chip(hidden_size, reflections, batch, execution)) return *form;
         to_save = operations_to_save(execution.precision, static_cast<double>(batch));
       }
       return dense_is_cheaper(n, l, to_save) ? ReflectionForm::dense : ReflectionForm::factored;
@@ -187,7 +204,7 @@ RolloutWay planned_gated_way(const char* kind, int gates, Index hidden_size, Ind
     }
     if (asked == RolloutWay::grid && reason)
       throw ValueError(fmt::format("the rollout cannot be grid: {}; use automatic", *reason));
-    if (!reason && (asked == RolloutWay::grid || grid_is_faster(hidden_size, batch, execution, gates)))
+    if (!reason && (asked == RolloutWay::grid || time_over_grid(hidden_size, batch, execution, gates)))
       return RolloutWay::grid;
   }
   return RolloutWay::stepwise;

@@ -59,12 +59,27 @@ constexpr double operations_to_save(Precision precision, double batch) {
 
 /// Microseconds that a step takes in a GPU's stepwise rollout of floats, in one direction: two launches, and
 /// a product of a matrix with `gates` rows for each of N units. cuBLAS has kernels of half the speed for tf32
-/// and N that is no multiple of four. Measured on an H200 for N from 1024 to 4096; off by a fifth.
+/// and N that is no multiple of four. A step with gates takes those. Measured on an H200 for N from 1024 to
+/// 4096; off by a fifth.
 constexpr double stepwise_us(Index n, Index batch, int gates, Precision precision) {
   const double size = static_cast<double>(n);
   const double operations = 2 * gates * size * size * static_cast<double>(batch);
   if (precision == Precision::fp32) return 4.4 + operations / 3e7;
-  return (7 + operations / 1.4e8) * (n % 4 == 0 ? 1 : 2);
+  return (7 + operations / 1.4e8) * (gates == 1 || n % 4 == 0 ? 1 : 2);
+}
+
+/// Microseconds that a training step takes for each of its T steps with the factored form, step by step on a
+/// GPU in floats. Fitted to the times of tools/bench-results/h200-forms.csv, without that of N = 768, L = 128
+/// and B = 16 in fp32, which is four times that of L = 512. The error is 11 % in root mean square for fp32,
+/// and 8 % for tf32 and bf16.
+constexpr double factored_step_us(double n, double l, double batch, Precision precision) {
+  const double operations = factored_operations(n, l) * batch;
+  return precision == Precision::fp32 ? 29.1 + 1.8e-5 * n * batch + operations / 3.9e7
+                                      : 25.2 + 1.9e-5 * n * batch + operations / 1.8e8;
+}
+/// Microseconds that the gradient of a dense Q takes there for each step, which is one product of all steps.
+constexpr double dense_gradient_us(double n, double batch, Precision precision) {
+  return 2 * n * n * batch / (precision == Precision::fp32 ? 5.3e7 : 2.4e8);
 }
 
 /// Whether the dense form takes less time, or the factored form saves fewer operations than `to_save`.
@@ -73,8 +88,9 @@ constexpr bool dense_is_cheaper(double n, double l, double to_save) {
 }
 
 /// The form in which a product of L reflections takes least time for a training step, with the batch and the
-/// length that the execution expects. On a GPU a matrix that fits on chip always is the fastest form; beyond,
-/// the cost of forming Q or its factors does not count, because T steps share it.
+/// length that the execution expects. On a GPU a matrix that one multiprocessor or a cluster holds always is
+/// the fastest form, and one over the grid where its estimate is below that of the factors; beyond, the cost
+/// of forming Q or its factors does not count, because T steps share it.
 template <class T>
 ReflectionForm fastest_form(Index hidden_size, Index reflections, const Execution& execution);
 
