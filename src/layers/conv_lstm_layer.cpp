@@ -6,7 +6,6 @@
 
 #include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
-#include "layers/copy_to_rows.hpp"
 #include "layers/frame_convolution.hpp"
 #include "layers/frames.hpp"
 #include "layers/initialization.hpp"
@@ -101,7 +100,7 @@ void ConvLstmLayer<T>::initialize(std::uint64_t seed) {
 
 template <class T>
 std::optional<Index> ConvLstmLayer<T>::launches(Index length, Index) const {
-  return length * kernels_of_frames + 1;
+  return maps_->launches(length);
 }
 
 template <class T>
@@ -142,18 +141,19 @@ TensorView<const T> ConvLstmLayer<T>::run_forward(const SequenceInput<T>& input,
   if (places_.peepholes >= 0) r.peepholes = this->value(places_.peepholes);
   const TensorView<T> around_x = saved.push<T>(maps_->input.neighbours_shape(batch)),
                       around_h = saved.push<T>(maps_->hidden.neighbours_shape(batch));
-  copy_to_rows<T>(this->value(places_.bias), r.gates);
+  // 1. b + K_x * x_t of all steps.
+  maps_->input.apply(this->value(places_.input), this->value(places_.bias), input.vectors, r.gates, around_x);
+  // 2. The steps.
   const auto steps = [&] {
     for (Index t = 0; t < length; ++t) {
-      maps_->input.add(this->value(places_.input), input.vectors[t], r.gates[t], around_x);
       maps_->hidden.add(this->value(places_.hidden), r.states[0][t], r.gates[t], around_h);
       for_each_entry_in_lanes<T>(r.gates.device(), f, batch * n / f,
                                  pointwise::GatedForward<T, pointwise::Lstm>{r.step(t, f)});
     }
   };
-  run_loop(execution_.device, *launches(length, batch), records_,
-           {input.vectors.data(), r.lengths.data(), r.states[0].data(), r.last[0].data(), r.last[1].data(),
-            around_x.data()},
+  run_loop(execution_.device, length * maps_->launches_of_step(), records_,
+           {r.lengths.data(), r.states[0].data(), r.states[1].data(), r.gates.data(), r.last[0].data(),
+            r.last[1].data(), around_h.data()},
            {length, batch}, steps);
   return r.states[0].slice(1, length);
 }
@@ -194,18 +194,21 @@ void ConvLstmLayer<T>::run_backward(const SequenceInput<T>& input, const Backwar
         for_each(r.gates.device(), n,
                  pointwise::AddPeepholeGradients<T>{step, batch, this->gradient(places_.peepholes).data()});
       }
-      maps_->hidden.backward(this->value(places_.hidden), r.states[0][t], r.gates[t],
-                             this->gradient(places_.hidden), t > 0 ? r.d_h[t - 1] : d_first[0], around_h);
-      maps_->input.backward(this->value(places_.input), input.vectors[t], r.gates[t],
-                            this->gradient(places_.input), d_input.empty() ? d_input : d_input[t], around_x);
+      maps_->hidden.add_input_gradient(this->value(places_.hidden), r.gates[t],
+                                       t > 0 ? r.d_h[t - 1] : d_first[0], around_h);
     }
   };
-  run_loop(execution_.device, *launches(length, batch), records_,
-           {input.vectors.data(), r.lengths.data(), r.states[0].data(), r.d_h.data(), r.d_last[0].data(),
-            r.d_last[1].data(), d_first[0].data(), d_first[1].data(), d_input.data(), around_x.data()},
+  run_loop(execution_.device, length * maps_->launches_of_step(), records_,
+           {r.lengths.data(), r.states[0].data(), r.states[1].data(), r.gates.data(), r.d_h.data(),
+            r.d_last[0].data(), r.d_last[1].data(), d_first[0].data(), d_first[1].data(), around_h.data()},
            {length, batch}, steps);
   for (std::size_t i = 0; i < 2; ++i) add_where_empty<T>(input.lengths, r.d_last[i], d_first[i]);
-  // 2. The bias, from the gradients of all steps at once.
+  // 2. The rest, from the gradients of all steps at once.
+  maps_->hidden.add_kernel_gradient(r.states[0].slice(0, length), r.gates, this->gradient(places_.hidden),
+                                    around_h);
+  maps_->input.add_kernel_gradient(input.vectors, r.gates, this->gradient(places_.input), around_x);
+  if (!d_input.empty())
+    maps_->input.add_input_gradient(this->value(places_.input), r.gates, d_input, around_x);
   const Index rows = pointwise::Lstm::gates * f;
   sum_rows<T>(r.gates.reshaped({r.gates.size() / rows, rows}), this->gradient(places_.bias), scratch);
 }

@@ -4,7 +4,6 @@
 
 #include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
-#include "layers/copy_to_rows.hpp"
 #include "layers/frame_convolution.hpp"
 #include "layers/frames.hpp"
 #include "layers/initialization.hpp"
@@ -117,7 +116,7 @@ void ConvNeruLayer<T>::run_prepare() {
 template <class T>
 std::optional<Index> ConvNeruLayer<T>::launches(Index length, Index) const {
   if (stiefel_ && !stiefel_->recordable()) return std::nullopt;
-  return length * kernels_of_frames;
+  return maps_->launches(length);
 }
 
 template <class T>
@@ -143,12 +142,13 @@ TensorView<const T> ConvNeruLayer<T>::run_forward(const SequenceInput<T>& input,
   const Saved::Scope scope(saved);
   const TensorView<T> around_x = saved.push<T>(maps_->input.neighbours_shape(batch)),
                       around_h = saved.push<T>(maps_->hidden.neighbours_shape(batch));
-  const TensorView<T> end = last.empty() ? TensorView<T>() : last[0];
+  const TensorView<T> end = last.empty() ? TensorView<T>() : last[0], outputs = states.slice(1, length);
+  // 1. b + K_x * x_t of all steps, in the place of the states.
+  maps_->input.apply(this->value(places_.input), this->value(places_.bias), input.vectors, outputs, around_x);
+  // 2. The steps.
   const auto steps = [&] {
     for (Index t = 0; t < length; ++t) {
-      const TensorView<T> h = states[t + 1];
-      copy_to_rows<T>(this->value(places_.bias), h);
-      maps_->input.add(this->value(places_.input), input.vectors[t], h, around_x);
+      const TensorView<T> h = outputs[t];
       maps_->hidden.add(hidden_kernel(), states[t], h, around_h);
       for_each_entry(h.device(), n, batch,
                      pointwise::ReluStep<T>{.length = length,
@@ -159,10 +159,9 @@ TensorView<const T> ConvNeruLayer<T>::run_forward(const SequenceInput<T>& input,
                                             .last = end.data()});
     }
   };
-  run_loop(execution_.device, length * kernels_of_frames, records_,
-           {input.vectors.data(), input.lengths.data(), states.data(), end.data(), around_x.data()},
-           {length, batch}, steps);
-  return states.slice(1, length);
+  run_loop(execution_.device, length * maps_->launches_of_step(), records_,
+           {input.lengths.data(), states.data(), end.data(), around_h.data()}, {length, batch}, steps);
+  return outputs;
 }
 
 template <class T>
@@ -191,18 +190,17 @@ void ConvNeruLayer<T>::run_backward(const SequenceInput<T>& input, const Backwar
                                                     .h = states[t + 1].data(),
                                                     .d_last = or_null(d_last),
                                                     .d = d[t].data()});
-      maps_->hidden.backward(hidden_kernel(), states[t], d[t], d_hidden, t > 0 ? d[t - 1] : d_first,
-                             around_h);
-      maps_->input.backward(this->value(places_.input), input.vectors[t], d[t], this->gradient(places_.input),
-                            d_input.empty() ? d_input : d_input[t], around_x);
+      maps_->hidden.add_input_gradient(hidden_kernel(), d[t], t > 0 ? d[t - 1] : d_first, around_h);
     }
   };
-  run_loop(execution_.device, length * kernels_of_frames, records_,
-           {input.vectors.data(), input.lengths.data(), states.data(), d.data(), d_last.data(),
-            d_first.data(), d_input.data(), around_x.data()},
+  run_loop(execution_.device, length * maps_->launches_of_step(), records_,
+           {input.lengths.data(), states.data(), d.data(), d_last.data(), d_first.data(), around_h.data()},
            {length, batch}, steps);
   add_where_empty<T>(input.lengths, d_last, d_first);
-  // 2. The other parameters, from the gradients of all steps at once.
+  // 2. The rest, from the gradients of all steps at once.
+  maps_->hidden.add_kernel_gradient(states.slice(0, length), d, d_hidden, around_h);
+  maps_->input.add_kernel_gradient(input.vectors, d, this->gradient(places_.input), around_x);
+  if (!d_input.empty()) maps_->input.add_input_gradient(this->value(places_.input), d, d_input, around_x);
   sum_rows<T>(d.reshaped({d.size() / options_.hidden_size, options_.hidden_size}),
               this->gradient(places_.bias), scratch);
   if (stiefel_) stiefel_->backward(d_hidden, this->gradient(places_.hidden));

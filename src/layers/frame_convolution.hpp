@@ -6,43 +6,62 @@
 
 namespace orthornn {
 
-/// The convolution y = K * x of frames x [B, H, W, C] with a kernel K [q, q, C, F], times a factor; y has
-/// the rows and columns of x, around which there are zeros (docs/math.md, section 9.7). It is a product with
-/// the matrix of all neighbourhoods.
+namespace cuda {
+struct FrameMap;
+}
+
+/// The convolution y = K * x of frames x [.., H, W, C] with a kernel K [q, q, C, F], times a factor; y has
+/// the rows and columns of x, around which there are zeros (docs/math.md, section 9.7).
+///
+/// It is a product with the matrix of all neighbourhoods. For q = 1 that is x. A GPU reads frames of floats
+/// as they lie for q = 3 and 5 and few outputs. Else the neighbourhoods of some frames at a time are copied
+/// to memory of the caller. All functions take whole multiples of these frames.
 template <class T>
 class FrameConvolution {
  public:
   /// Of `inputs` C and `outputs` F, with an odd q.
   FrameConvolution(Index height, Index width, Index kernel_size, Index inputs, Index outputs, T factor,
-                   const Execution& execution)
-      : around_{height, width, kernel_size / 2},
-        inputs_(inputs),
-        outputs_(outputs),
-        factor_(factor),
-        execution_(execution) {}
+                   const Execution& execution);
 
-  /// Shape of the memory that a call for B frames needs.
-  Shape neighbours_shape(Index batch) const {
-    return {batch * around_.height * around_.width, around_.offsets() * inputs_};
-  }
-  /// y [B, H W F] += factor K * x. Overwrites `neighbours`.
+  /// Shape of the memory for neighbourhoods of so many frames; it has no rows where none are copied.
+  Shape neighbours_shape(Index frames) const;
+  /// The most kernels of a call on a GPU, for `times` times the frames of its memory for neighbourhoods.
+  Index launches(Index times) const;
+
+  /// y = b + factor K * x for a bias b [F]. Overwrites `neighbours`, as the other functions do.
+  void apply(ConstTensorView<T> kernel, ConstTensorView<T> bias, ConstTensorView<T> x, TensorView<T> y,
+             TensorView<T> neighbours) const;
+  /// y += factor K * x.
   void add(ConstTensorView<T> kernel, ConstTensorView<T> x, TensorView<T> y, TensorView<T> neighbours) const;
-  /// Adds the gradients of K and, unless d_x is empty, of x, for a gradient g [B, H W F] of y. Overwrites
-  /// `neighbours`.
-  void backward(ConstTensorView<T> kernel, ConstTensorView<T> x, ConstTensorView<T> g, TensorView<T> d_kernel,
-                TensorView<T> d_x, TensorView<T> neighbours) const;
+  /// d_kernel += its gradient, for a gradient g of y.
+  void add_kernel_gradient(ConstTensorView<T> x, ConstTensorView<T> g, TensorView<T> d_kernel,
+                           TensorView<T> neighbours) const;
+  /// d_x += its gradient.
+  void add_input_gradient(ConstTensorView<T> kernel, ConstTensorView<T> g, TensorView<T> d_x,
+                          TensorView<T> neighbours) const;
 
  private:
-  void gather(ConstTensorView<T> x, TensorView<T> neighbours) const;
+  enum class Neighbours { of_one_pixel, read_in_place, copied };
+
+  Neighbours kind_on(Device device) const;
+  Index pixels() const { return around_.height * around_.width; }
+  /// For frames x [.., H, W, C].
+  cuda::FrameMap map_of(ConstTensorView<T> x) const;
+  /// Calls body(x, y) with [pixels, C] and [pixels, F] of the frames whose neighbourhoods have room at a
+  /// time.
+  void for_each_part(auto x, auto y, TensorView<T> neighbours, const auto& body) const;
+  /// The neighbourhoods of x [pixels, C] as rows.
+  ConstTensorView<T> neighbours_of(ConstTensorView<T> x, TensorView<T> neighbours) const;
 
   pointwise::Neighbourhood around_;
   Index inputs_;
   Index outputs_;
   T factor_;
   Execution execution_;
+  Neighbours kind_;
 };
 
-/// The convolutions of a step of a recurrence of frames: of its input, and of its state, a frame of
+/// The convolutions of a recurrence of frames: of its inputs, and of its state, a frame of
 /// `options.hidden_size` channels. Both have so many outputs.
 template <class T>
 struct FrameMaps {
@@ -54,6 +73,11 @@ struct FrameMaps {
       : input(options.height, options.width, options.kernel_size, input_channels, outputs, T{1}, execution),
         hidden(options.height, options.width, options.kernel_size, options.hidden_size, outputs,
                hidden_factor, execution) {}
+
+  /// The most kernels of a step on a GPU: the convolution of the state, and a formula with peepholes.
+  Index launches_of_step() const { return hidden.launches(1) + 2; }
+  /// Of the forward over so many steps, with the inputs and their bias.
+  Index launches(Index length) const { return length * launches_of_step() + 1 + input.launches(length); }
 };
 
 extern template class FrameConvolution<float>;

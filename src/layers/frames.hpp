@@ -9,12 +9,6 @@
 
 namespace orthornn {
 
-/// Kernels of a convolution on a GPU: it gathers neighbours and multiplies, which may be three kernels.
-inline constexpr Index kernels_of_convolution = 4;
-/// Kernels of a step of a recurrence on a GPU: two convolutions, the bias before them and a formula behind
-/// them.
-inline constexpr Index kernels_of_frames = 2 * kernels_of_convolution + 2;
-
 /// Pixels q^2 of a kernel. Throws ShapeError where they do not fit in 63 bits.
 template <class Options>
 Index offsets_of(const Options& options) {

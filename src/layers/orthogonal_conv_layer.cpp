@@ -4,11 +4,9 @@
 
 #include "core/set_zero.hpp"
 #include "layers/checks.hpp"
-#include "layers/copy_to_rows.hpp"
 #include "layers/frame_convolution.hpp"
 #include "layers/frames.hpp"
 #include "layers/orthonormal_matrix.hpp"
-#include "layers/stepwise.hpp"
 #include "linalg/column_sums.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -73,7 +71,7 @@ void OrthogonalConvLayer<T>::initialize(std::uint64_t seed) {
 template <class T>
 std::optional<Index> OrthogonalConvLayer<T>::launches(Index length, Index) const {
   if (!kernel_->recordable()) return std::nullopt;
-  return length * kernels_of_convolution;
+  return 1 + map_->launches(length);
 }
 
 template <class T>
@@ -116,14 +114,9 @@ TensorView<const T> OrthogonalConvLayer<T>::run_forward(const SequenceInput<T>& 
   check_vectors(OrthogonalConv::name, input);
   const Index length = input.length(), batch = input.batch();
   const TensorView<T> y = saved.push<T>({length, batch, this->output_size()});
-  copy_to_rows<T>(this->value(places_.bias), y);
   const Saved::Scope scope(saved);
   const TensorView<T> around = saved.push<T>(map_->neighbours_shape(batch));
-  // A step at a time: the neighbours of all steps would take q^2 times the memory of x.
-  run_loop(execution_.device, length * kernels_of_convolution, records_,
-           {input.vectors.data(), y.data(), around.data()}, {length, batch}, [&] {
-             for (Index t = 0; t < length; ++t) map_->add(kernel_->view(), input.vectors[t], y[t], around);
-           });
+  map_->apply(kernel_->view(), this->value(places_.bias), input.vectors, y, around);
   return y;
 }
 
@@ -131,20 +124,13 @@ template <class T>
 void OrthogonalConvLayer<T>::run_backward(const SequenceInput<T>& input,
                                           const BackwardArguments<T>& arguments, bool, Saved&,
                                           Saved& scratch) const {
-  const Index length = input.length(), batch = input.batch();
   const TensorView<T> d = arguments.d_output, d_input = arguments.d_input;
-  const TensorView<T> around = scratch.push<T>(map_->neighbours_shape(batch)),
+  const TensorView<T> around = scratch.push<T>(map_->neighbours_shape(input.batch())),
                       d_kernel = scratch.push<T>(kernel_->view().shape());
   set_zero(d_kernel);
   if (!d_input.empty() && arguments.input == Gradients::overwrite) set_zero(d_input);
-  // A step multiplies twice: for the kernel and for the input.
-  run_loop(execution_.device, length * 2 * kernels_of_convolution, records_,
-           {input.vectors.data(), d.data(), d_input.data(), d_kernel.data(), around.data()}, {length, batch},
-           [&] {
-             for (Index t = 0; t < length; ++t)
-               map_->backward(kernel_->view(), input.vectors[t], d[t], d_kernel,
-                              d_input.empty() ? d_input : d_input[t], around);
-           });
+  map_->add_kernel_gradient(input.vectors, d, d_kernel, around);
+  if (!d_input.empty()) map_->add_input_gradient(kernel_->view(), d, d_input, around);
   sum_rows<T>(d.reshaped({d.size() / outputs_, outputs_}), this->gradient(places_.bias), scratch);
   kernel_->backward(d_kernel, this->gradient(places_.kernel), scratch);
 }

@@ -26,7 +26,7 @@ auto layer_of(const ConvNeru& options) {
 /// The largest singular value of x -> factor K * x, from below.
 double norm_of(const FrameConvolution<double>& convolution, ConstTensorView<double> kernel, Index numbers) {
   Tensor<double> x = normal_tensor<double>({1, numbers}, 1), y({1, numbers}),
-                 neighbours(convolution.neighbours_shape(1)), d_kernel(kernel.shape());
+                 neighbours(convolution.neighbours_shape(1));
   double norm = 0;
   for (int i = 0; i < 300; ++i) {
     const double length = frobenius_norm(x);
@@ -35,7 +35,7 @@ double norm_of(const FrameConvolution<double>& convolution, ConstTensorView<doub
     convolution.add(kernel, x, y, neighbours);
     norm = frobenius_norm(y);
     x.resize(x.shape());
-    convolution.backward(kernel, x, y, d_kernel, x, neighbours);
+    convolution.add_input_gradient(kernel, y, x, neighbours);
   }
   return norm;
 }

@@ -208,12 +208,10 @@ TEST_CASE("the loop of a layer over its steps becomes one launch on a GPU", "[cu
       c.backward();
       return graph_launches() - before;
     };
-    // A convolution takes a step after the other too, and has no state.
-    const bool is_convolution = kind.name.starts_with("orthogonal convolution");
-    const std::uint64_t expected = 2 * (loops_of(c.layer->describe(6, 5)) + is_convolution);
+    const std::uint64_t expected = 2 * loops_of(c.layer->describe(6, 5));
     // One kernel goes through all steps of a delta product.
     const bool carries = c.layer->state_count() > 0 && kind.name != "delta product";
-    CHECK((expected > 0) == (carries || is_convolution));
+    CHECK((expected > 0) == carries);
     CHECK(launches_of_a_pass() == 0);  // memory is taken
     launches_of_a_pass();
     CHECK(launches_of_a_pass() == expected);

@@ -5,7 +5,6 @@
 
 #include "orthornn/core/execution.hpp"
 #include "orthornn/core/fields.hpp"
-#include "orthornn/core/recorded_loops.hpp"
 #include "orthornn/layers/layer.hpp"
 #include "orthornn/orthogonal/stiefel_point.hpp"
 
@@ -113,7 +112,6 @@ class OrthogonalConvLayer final : public Layer<T> {
   Places places_;
   std::unique_ptr<OrthonormalMatrix<T>> kernel_;
   std::unique_ptr<FrameConvolution<T>> map_;
-  mutable RecordedLoops records_;
   mutable Tensor<T> offset_;  // scratch of `inverse`, where there is one
 };
 

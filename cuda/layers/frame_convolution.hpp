@@ -1,0 +1,30 @@
+#pragma once
+
+#include "orthornn/core/tensor.hpp"
+
+namespace orthornn::cuda {
+
+/// The map factor K * x of frames x [frames, H, W, C] with a kernel K [q, q, C, F]. Around frames there are
+/// zeros. No neighbourhoods are copied: GPU kernels read frames as they lie.
+struct FrameMap {
+  Index frames, height, width;
+  Index side;             ///< q, of `takes_side`
+  Index inputs, outputs;  ///< C, F
+  float factor;
+};
+
+/// Whether these functions take kernels of so many rows and columns. Those of 1 x 1 are products of matrices,
+/// and larger ones are rare.
+constexpr bool takes_side(Index side) { return side == 3 || side == 5; }
+
+/// y [frames, H, W, F] += factor K * x; or y = b + factor K * x for a bias b [F] that is not empty.
+void add_convolution(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> bias,
+                     TensorView<const float> x, TensorView<float> y);
+/// d_x += its gradient, for a gradient g of y.
+void add_input_gradient(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> g,
+                        TensorView<float> d_x);
+/// d_kernel += that of the kernel.
+void add_kernel_gradient(const FrameMap& map, TensorView<const float> x, TensorView<const float> g,
+                         TensorView<float> d_kernel);
+
+}  // namespace orthornn::cuda
