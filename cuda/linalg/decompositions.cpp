@@ -60,6 +60,7 @@ void invert_cholesky_factor(MatrixView<T> a, MatrixView<T> workspace) {
 void symmetric_eigenvectors(MatrixView<double> a, double* eigenvalues) {
   constexpr cudaDataType_t type = CUDA_R_64F;
   Context& gpu = context(a.device);
+  gpu.refuse_waiting();  // cuSOLVER waits
   const cusolverDnParams_t parameters = gpu.solver_parameters();
   std::size_t on_device = 0, on_host = 0;
   check(cusolverDnXsyevd_bufferSize(gpu.solver(), parameters, CUSOLVER_EIG_MODE_VECTOR,

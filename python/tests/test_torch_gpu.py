@@ -1,6 +1,7 @@
 """Operations for PyTorch on a GPU: values and gradients of the CPU, streams, captures, compilation, memory,
 errors."""
 
+import gc
 import subprocess
 import sys
 import threading
@@ -243,7 +244,7 @@ def captured(function):
         yield wanted, results
 
 
-CAPTURED = [name for name in FUNCTIONS if not name.startswith(("cayley", "expm", "own"))]
+CAPTURED = [name for name in FUNCTIONS if not name.startswith(("cayley", "expm", "own", "stiefel of own"))]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -323,11 +324,14 @@ def test_captured_step():
 def test_what_waits_cannot_be_captured():
     x = parameter("expm", 40).cuda()
     wanted = ot.transition("expm", x)
+    ot.stiefel(x, "own")
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         y = x + 1
         with pytest.raises(orthornn.Error, match="recorded"):
             ot.transition("expm", x)
+        with pytest.raises(orthornn.Error, match="recorded"):
+            ot.stiefel(x, "own")
     graph.replay()
     assert torch.equal(y, x + 1)
     assert torch.equal(ot.transition("expm", x), wanted)
@@ -473,6 +477,7 @@ def test_ten_thousand_calls_leave_memory_as_it_was():
         torch.autograd.grad(h.sum() + o.sum() + s.sum(), [v, *chain, inputs["keys"]])
 
     def used():
+        gc.collect()  # tensors of earlier tests, and of calls, may be in cycles
         torch.cuda.synchronize()
         return torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
 

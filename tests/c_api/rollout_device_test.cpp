@@ -86,10 +86,13 @@ struct RolloutCalls {
   }
 };
 
+/// Kinds of MatrixCalls beside those of transitions.
+constexpr std::int32_t tcwy = -1 - ORTHORNN_STIEFEL_TCWY, stiefel_own = -1 - ORTHORNN_STIEFEL_OWN;
+
 /// Q or Omega of parameters, and its gradient.
 template <class T>
 struct MatrixCalls {
-  /// A kind of transition, or -1 for T-CWY.
+  /// A kind of transition; or -1 - k for kind k of a point of a Stiefel manifold.
   std::int32_t kind;
   Index size, reflections;
   const orthornn_device* device;
@@ -98,15 +101,16 @@ struct MatrixCalls {
 
   MatrixCalls(std::int32_t of_kind, Index n, Index l, const orthornn_device* on)
       : kind(of_kind), size(n), reflections(l), device(on) {
-    const bool is_square = kind >= ORTHORNN_CAYLEY;
-    const Shape of_q{n, kind < 0 ? l : n}, of_parameters{is_square ? n : l, n};
-    const double deviation = is_square ? 1 / std::sqrt(static_cast<double>(n)) : 1;
-    parameters = cast<T>(normal_tensor<float>(of_parameters, 1, deviation));
-    // |V - 3 I| is 2, so that V is far from singular.
-    for (Index i = 0; kind == ORTHORNN_OWN && i < n; ++i) parameters(i, i) += 3;
+    const bool reflects = kind == tcwy || reflects_transition();
+    const Shape of_q{n, kind < 0 ? l : n};
+    const double deviation = reflects ? 1 : 1 / std::sqrt(static_cast<double>(n));
+    parameters = cast<T>(normal_tensor<float>(reflects ? Shape{l, n} : of_q, 1, deviation));
+    // |V - 3 I| is 2, so that V is far from a smaller rank.
+    const bool is_own = kind == ORTHORNN_OWN || kind == stiefel_own;
+    for (Index i = 0; is_own && i < of_q[1]; ++i) parameters(i, i) += 3;
     d_q = cast<T>(normal_tensor<float>(of_q, 2));
     q.resize(of_q);
-    d_parameters.resize(of_parameters);
+    d_parameters.resize(parameters.shape());
     if (device != nullptr) {
       for (Tensor<T>* x : {&parameters, &d_q, &q, &d_parameters}) *x = x->copy(Device::cuda(device->index));
     }
@@ -114,11 +118,11 @@ struct MatrixCalls {
     for_backward = workspace(orthornn_transition_backward_workspace, orthornn_stiefel_backward_workspace);
   }
 
+  bool reflects_transition() const { return kind == ORTHORNN_CWY || kind == ORTHORNN_HOUSEHOLDER; }
   orthornn_transition transition() const {
-    const bool reflects = kind == ORTHORNN_CWY || kind == ORTHORNN_HOUSEHOLDER;
-    return {dtype_of<T>, kind, size, reflects ? reflections : 0, 0};
+    return {dtype_of<T>, kind, size, reflects_transition() ? reflections : 0, 0};
   }
-  orthornn_stiefel stiefel() const { return {dtype_of<T>, ORTHORNN_STIEFEL_TCWY, size, reflections}; }
+  orthornn_stiefel stiefel() const { return {dtype_of<T>, -1 - kind, size, reflections}; }
   std::unique_ptr<AnyWorkspace> workspace(auto of_transition, auto of_stiefel) const {
     std::int64_t bytes = -1;
     const orthornn_transition q_of = transition();
@@ -238,8 +242,8 @@ TEMPLATE_TEST_CASE("Transitions on a GPU through the C interface are those of th
   const auto device = gpu();
   if (!device) return;
   const orthornn_device there = on_own_stream(*device);
-  for (std::int32_t kind = -1; kind <= ORTHORNN_OWN; ++kind) {
-    if (kind == ORTHORNN_OWN && !has_decompositions(*device)) continue;
+  for (std::int32_t kind = stiefel_own; kind <= ORTHORNN_OWN; ++kind) {
+    if ((kind == ORTHORNN_OWN || kind == stiefel_own) && !has_decompositions(*device)) continue;
     for (const auto& [size, reflections] : {std::pair<Index, Index>{5, 3}, {64, 64}, {130, 40}}) {
       CAPTURE(kind, size, reflections);
       MatrixCalls<double> expected(kind, size, reflections, nullptr);
@@ -264,7 +268,7 @@ TEST_CASE("Rollouts and transitions that a caller captures give equal bits at ev
       check_recorded(c, *device);
     }
   }
-  for (const std::int32_t kind : {-1, int{ORTHORNN_CWY}, int{ORTHORNN_HOUSEHOLDER}}) {
+  for (const std::int32_t kind : {tcwy, int{ORTHORNN_CWY}, int{ORTHORNN_HOUSEHOLDER}}) {
     CAPTURE(kind);
     MatrixCalls<float> c(kind, 130, 40, &there);
     check_recorded(c, *device);
