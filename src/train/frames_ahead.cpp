@@ -2,11 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/host_copy.hpp"
 #include "nn/sequences.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
+namespace {
+
+/// frames <- outputs, with what is below 0 or above 1, which no pixel is, at these borders. A model that read
+/// its own outputs as they are would enlarge what is outside at each step.
+void take_pixels(TensorView<const float> outputs, TensorView<float> frames) {
+  Tensor<float> pixels = host_copy(outputs);
+  for (float& x : pixels) x = std::clamp(x, 0.0f, 1.0f);
+  copy<float>(pixels, frames);
+}
+
+}  // namespace
 
 Tensor<float> outputs_ahead(SequenceModel<float>& model, const Batch& batch, Index count) {
   return outputs_after(model, batch, model.forward(batch), count);
@@ -28,7 +41,11 @@ Tensor<float> outputs_after(SequenceModel<float>& model, const Batch& batch, Ten
   model.final_state(state);
   SequenceModel<float>::Generator generator(model, sequences);
   generator.state() = std::move(state);
-  for (Index m = 1; m < count; ++m) copy<float>(generator.step(found.view()[m - 1]), found.view()[m]);
+  Tensor<float> read({sequences, features.shape()[2]}, model.device());
+  for (Index m = 1; m < count; ++m) {
+    take_pixels(found.view()[m - 1], read);
+    copy<float>(generator.step(read), found.view()[m]);
+  }
   return found;
 }
 

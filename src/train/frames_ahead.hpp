@@ -10,9 +10,9 @@
 namespace orthornn {
 
 /// Outputs [M, B, K] for the `count` = M steps after the last live step of each sequence of a batch. The
-/// model reads the features of the batch [T, B, K], and then each output as the features of the next step, as
-/// it is. They lie on the device of the model. Throws ValueError for a model whose outputs are no features of
-/// a next step, or with a layer that is not causal.
+/// model reads the features of the batch [T, B, K], and then each output as the features of the next step,
+/// with numbers below 0 as 0 and above 1 as 1. The outputs are as the model gives them, on its device. Throws
+/// ValueError for a model whose outputs are no features of a next step, or with a layer that is not causal.
 Tensor<float> outputs_ahead(SequenceModel<float>& model, const Batch& batch, Index count);
 
 /// As `outputs_ahead`, where `outputs` are those of the last forward of the model, which was of this batch.

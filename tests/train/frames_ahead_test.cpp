@@ -1,5 +1,6 @@
 #include "train/frames_ahead.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
@@ -29,13 +30,18 @@ TEST_CASE("frames ahead are what the model says of its own outputs", "[video][ah
   const Tensor<float> features = batch.reals(batch_names::features).copy();
   const Tensor<float> ahead = outputs_ahead(model, batch, 4);
   REQUIRE(ahead.shape() == Shape{4, 3, 64});
-  // The same frames and those ahead of them, read as if they were true: bit for bit, as on the CPU a step has
-  // the numbers of a whole sequence.
+  // The same frames and the pixels of those ahead of them, read as if they were true: bit for bit, as on the
+  // CPU a step has the numbers of a whole sequence.
   Batch longer;
   Tensor<float>& all = longer.reals(batch_names::features);
   all.resize({5 + 3, 3, 64});
   copy<float>(features, all.view().slice(0, 5));
-  copy<float>(ahead.view().slice(0, 3), all.view().slice(5, 3));
+  Tensor<float> pixels({3, 3, 64});
+  copy<float>(ahead.view().slice(0, 3), pixels);
+  const auto is_pixel = [](float x) { return x >= 0 && x <= 1; };
+  CHECK_FALSE(std::all_of(pixels.begin(), pixels.end(), is_pixel));  // so that the next line does something
+  for (float& x : pixels) x = std::clamp(x, 0.0f, 1.0f);
+  copy<float>(pixels, all.view().slice(5, 3));
   const Tensor<float> outputs = host_copy(model.forward(longer));
   for (Index i = 0; i < ahead.size(); ++i) CHECK(ahead.data()[i] == outputs.view().slice(4, 4).data()[i]);
 }
