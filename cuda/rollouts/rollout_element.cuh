@@ -5,8 +5,8 @@
 
 namespace orthornn::cuda {
 
-/// Where the numbers of step t begin in all arrays of steps, [B, N]. Loops over time carry it along. After the
-/// last step it is the place of a step that is not there, where nothing is read or written.
+/// Where the numbers of step t begin in all arrays of steps, [B, N]. Loops over time carry it along. After
+/// the last step it is the place of a step that is not there, where nothing is read or written.
 using StepPlace = Index;
 
 template <class T>

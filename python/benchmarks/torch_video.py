@@ -17,15 +17,16 @@ of the inputs are one call for all frames, and so is the readout.
 - torch compiled, graphs: the same with `mode="reduce-overhead"`, which records CUDA graphs. GPU only.
 
 A sample is ten steps between two synchronizations on a GPU, and one step on the CPU, as in `orthornn
-bench train`. With tf32 the convolutions of PyTorch alone are rounded: up to 64 outputs those of the program are fp32, and both form the hidden kernel in fp32. Memory is measured on a GPU only, in two ways.
-Neither counts the clips, the context or the code.
+bench train`. With tf32 the convolutions of PyTorch are rounded, and those of the program above 64
+outputs. Both form the hidden kernel in fp32. Memory is measured on a GPU only, in two ways. Neither
+counts the clips, the context or the code.
 
 - allocated: the most that the tensors of PyTorch take during a step, by `torch.cuda.max_memory_allocated`. It
   is not known for CUDA graphs, which keep their memory.
-- taken: the most that is taken from the device. Of PyTorch it is `torch.cuda.max_memory_reserved` after the
-  warm-up. Of the program it is the free memory of the device before a run less the least free memory during
-  it. The same difference for a batch of one clip of two frames is subtracted. So nothing else may use the
-  GPU.
+- taken: the most that is taken from the device. Of PyTorch it is `torch.cuda.max_memory_reserved` after
+  the warm-up, less what was reserved before: a lower bound, for rows before may have left room. Of the
+  program it is the free memory of the device before a run less the least free memory during it. The same
+  difference for a batch of one clip of two frames is subtracted. So nothing else may use the GPU.
 
 Without a program, its rows and the ratios are left out.
 """

@@ -1,6 +1,5 @@
 #include "layers/frame_convolution.hpp"
 
-#include <algorithm>
 #include <type_traits>
 
 #include "core/back_end.hpp"
@@ -25,9 +24,10 @@ template <class T>
 typename FrameConvolution<T>::Neighbours FrameConvolution<T>::kind_on(Device device) const {
   if (around_.reach == 0) return Neighbours::of_one_pixel;
   if constexpr (!has_cuda_bodies || !std::is_same_v<T, float>) return Neighbours::copied;
-  // The kernels that read in place multiply in fp32, so their time grows with F, and that of copies does not.
-  // On an H200 a training step with 32 frames of 64 x 64 pixels, C = 32 and 19 steps took, read in place and
-  // copied: F = 32, tf32 6.7 and 13.5 ms; F = 128, tf32 24.0 and 17.7, fp32 24.2 and 28.6.
+  // The kernels that read in place multiply in fp32, so their time grows faster with F than that of copies
+  // does. On an H200 a training step with 32 clips of 20 frames of 64 x 64 pixels and C = 32 took, in place
+  // and copied: F = 32, tf32 6.7 and 13.5 ms; F = 128, tf32 24.0 and 17.7, fp32 24.2 and 28.6
+  // (tools/bench-results/h200-frames.csv). Between and above nothing was measured.
   constexpr Index most_numbers = Index{1} << 30;
   const Index most_outputs = execution_.precision == Precision::fp32 ? 128 : 64;
   const bool fits = pixels() <= most_numbers && around_.offsets() * inputs_ <= most_numbers / outputs_;

@@ -14,8 +14,9 @@ struct FrameMap;
 /// the rows and columns of x, around which there are zeros (docs/math.md, section 9.7).
 ///
 /// It is a product with the matrix of all neighbourhoods. For q = 1 that is x. A GPU reads frames of floats
-/// as they lie for q = 3 and 5 and few outputs. Else the neighbourhoods of some frames at a time are copied
-/// to memory of the caller. All functions take whole multiples of these frames.
+/// as they lie for q = 3 and 5, and at most 128 outputs in fp32 or 64 else. In all other cases the
+/// neighbourhoods of some frames at a time are copied to `neighbours`, memory of the caller. The frames of a
+/// call are a whole multiple of those that it has room for.
 template <class T>
 class FrameConvolution {
  public:
@@ -25,7 +26,7 @@ class FrameConvolution {
 
   /// Shape of the memory for neighbourhoods of so many frames; it has no rows where none are copied.
   Shape neighbours_shape(Index frames) const;
-  /// The most kernels of a call on a GPU, for `times` times the frames of its memory for neighbourhoods.
+  /// The most kernels of a call on a GPU with `times` times as many frames as `neighbours` has room for.
   Index launches(Index times) const;
 
   /// y = b + factor K * x for a bias b [F]. Overwrites `neighbours`, as the other functions do.

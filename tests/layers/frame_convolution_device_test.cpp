@@ -77,6 +77,23 @@ TEMPLATE_TEST_CASE("convolutions of frames on a GPU are those of the CPU", "[lay
   check_as_on_cpu<TestType>({17, 33, 3, 65, 65}, *device);
 }
 
+TEST_CASE("a GPU copies neighbourhoods for many outputs, more of them in fp32", "[layers][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const auto copies = [&](Index side, Index outputs, Precision precision) {
+    const FrameConvolution<float> map(4, 5, side, 2, outputs, 1, Execution(*device, precision));
+    return map.neighbours_shape(3) == Shape{3 * 20, side * side * 2};
+  };
+  for (const Precision precision : {Precision::tf32, Precision::bf16}) {
+    CHECK_FALSE(copies(3, 64, precision));
+    CHECK(copies(3, 65, precision));
+  }
+  CHECK_FALSE(copies(5, 128, Precision::fp32));
+  CHECK(copies(5, 129, Precision::fp32));
+  CHECK(copies(7, 1, Precision::fp32));
+  CHECK_FALSE(copies(1, 129, Precision::fp32));
+}
+
 TEST_CASE("convolutions of frames on a GPU have the same bits at every call", "[layers][cuda]") {
   const auto device = gpu();
   if (!device) return;

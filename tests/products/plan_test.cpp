@@ -4,6 +4,7 @@
 #include "products/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +28,8 @@ TEST_CASE("the form that was faster on an H200 is taken, for batches of 16, 128 
   std::getline(file, line);
   REQUIRE(line == "precision,batch,length,hidden,reflections,dense_us,factored_us");
   std::map<std::pair<double, bool>, int> rows;
-  double squares = 0, estimates = 0;
+  // Squares of the errors of estimates, and their number: in fp32, and in tf32 and bf16.
+  std::array<std::pair<double, int>, 2> errors{};
   while (std::getline(file, line)) {
     std::string precision;
     double batch, length, hidden, reflections, dense_us, factored_us;
@@ -45,10 +47,14 @@ TEST_CASE("the form that was faster on an H200 is taken, for batches of 16, 128 
     const bool is_far_off = precision == "fp32" && batch == 16 && hidden == 768 && reflections == 128;
     if (is_far_off) continue;
     const double estimate = factored_step_us(hidden, reflections, batch, parse<Precision>(precision));
-    squares += std::pow(estimate / factored_us - 1, 2), ++estimates;
+    auto& [squares, count] = errors[precision == "fp32" ? 0 : 1];
+    squares += std::pow(estimate / factored_us - 1, 2);
+    ++count;
   }
-  // The estimate of the factored form, as its comment says.
-  CHECK(std::sqrt(squares / estimates) < 0.11);
+  // As the comment of the estimate says.
+  const auto root_mean_square = [](const auto& of) { return std::sqrt(of.first / of.second); };
+  CHECK(root_mean_square(errors[0]) < 0.115);
+  CHECK(root_mean_square(errors[1]) < 0.085);
   // Both forms are the faster one somewhere, with each batch.
   for (const double batch : {16.0, 128.0, 1024.0}) {
     CAPTURE(batch);

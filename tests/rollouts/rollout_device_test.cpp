@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "orthornn/rollouts/rollout.hpp"
@@ -353,7 +354,8 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
   // Above 512 there are clusters of five to eight blocks.
   const Execution large{*device, Precision::bf16, RolloutWay::cluster};
   for (const Index batch : largest) check_rollout(large, {900, batch, 3}, Activation::abs, true, true);
-  // An H200 runs at most so many of them at a time: one and two octets of sequences, and two turns.
+  // As many clusters as an H200 runs at a time, or more: with one more sequence than eight or sixteen for
+  // each, they have two octets of sequences, or take two turns.
   for (const auto& [n, on_h200] : {std::pair<Index, Index>{520, 26}, {641, 22}, {769, 18}}) {
     check_rollout(large, {n, 3, 2}, Activation::relu, true, true);
     if (emulated) continue;
