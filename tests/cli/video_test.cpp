@@ -159,12 +159,34 @@ TEST_CASE("own videos are learned, evaluated ahead, predicted and shown", "[cli]
                      "--overwrite"}),
                 1, {"10 x 7", "7 x 10"});
 
+  write_text(folder / "frame.png", "no image");
+  for (const char* wrong : {"frame.png", "nothing"}) {
+    check_refused(
+        run({"predict", model.string(), (folder / wrong).string(), "--out", (folder / "b.npz").string()}), 1,
+        {"a folder of gray images"});
+  }
+
   const fs::path page = folder / "page.html";
   check_success(run({"report", out.string(), "--out", page.string()}));
   const std::string shown = read_text(page);
   check_self_contained(shown);
   CHECK_THAT(shown, contains("true frames") && contains("as an animation") && contains("image-rendering"));
   CHECK(occurrences(shown, "src=\"data:image/png;base64,iVBORw0KGgo") == 2);  // of the one test clip
+
+  // Other clips, of the same shape, and none at all: a page without pictures, which says why.
+  const auto check_undrawn = [&](const std::string& reason) {
+    check_success(run({"report", out.string(), "--out", page.string(), "--overwrite"}));
+    const std::string without = read_text(page);
+    CHECK_THAT(without, contains("no frames are drawn") && contains(reason));
+    CHECK(occurrences(without, "data:image/png") == 0);
+  };
+  std::string bytes = read_text(data);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  fs::remove(data);
+  write_text(data, bytes);
+  check_undrawn("other clips than those");
+  fs::remove(data);
+  check_undrawn("no folder and no file");
 }
 
 TEST_CASE("data of clips that need none are refused, and own clips without data", "[cli][video]") {

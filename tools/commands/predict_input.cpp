@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -83,12 +85,18 @@ PredictInput read_own_sequences(const std::string& file, const std::optional<Ind
           .names = std::move(found.names)};
 }
 
+/// Whether a model of videos takes a place as clips, also where nothing is there or where it is a single
+/// image: what is read then says what it expects. Other files have the forms of all models.
+bool may_be_clips(const std::filesystem::path& place) {
+  constexpr std::array forms = {".npy", ".npz", ".png", ".pgm"};
+  std::error_code ignored;
+  return !std::filesystem::is_regular_file(place, ignored) ||
+         std::ranges::find(forms, place.extension().string()) != forms.end();
+}
+
 PredictInput read_form(const std::string& file, const std::optional<Index>& numbers, const Task* task) {
   const std::string extension = std::filesystem::path(file).extension().string();
-  std::error_code ignored;
-  const bool is_folder = std::filesystem::is_directory(file, ignored);
-  if (const auto* video = dynamic_cast<const VideoTask*>(task);
-      video != nullptr && (is_folder || extension == ".npy" || extension == ".npz")) {
+  if (const auto* video = dynamic_cast<const VideoTask*>(task); video != nullptr && may_be_clips(file)) {
     ClipFrames clips = video->read_clips(file);
     return {.features = std::move(clips.grays),
             .lengths = std::move(clips.lengths),
