@@ -107,6 +107,7 @@ def ddp_worker(rank, folder):
             torch.save([p.grad for p in layer.parameters()], Path(folder) / "gradients.pt")
     finally:
         dist.destroy_process_group()
+    os._exit(0)  # as in test_torch_examples.py: a thread of gloo may still run
 
 
 def test_gradients_of_ddp_are_those_of_one_process(tmp_path):
