@@ -120,13 +120,10 @@ void FrameConvolution<T>::add_input_gradient(ConstTensorView<T> kernel, ConstTen
     if (kind_ == Neighbours::read_in_place) return cuda::add_input_gradient(map_of(d_x), kernel, g, d_x);
   }
   for_each_part(d_x, g, neighbours, [&](TensorView<T> to, ConstTensorView<T> of_outputs) {
-    if (kind_ == Neighbours::of_one_pixel) {
-      gemm<T>(factor_, transposed(columns_of(kernel)), columns_of(of_outputs), 1, columns_of(to),
-              execution_.precision);
-      return;
-    }
-    gemm<T>(factor_, transposed(columns_of(kernel)), columns_of(of_outputs), 0, columns_of(neighbours),
-            execution_.precision);
+    const bool is_one_pixel = kind_ == Neighbours::of_one_pixel;
+    gemm<T>(factor_, transposed(columns_of(kernel)), columns_of(of_outputs), is_one_pixel ? 1 : 0,
+            columns_of(is_one_pixel ? to : neighbours), execution_.precision);
+    if (is_one_pixel) return;
     for_each_entry(to.device(), inputs_, to.shape()[0],
                    pointwise::AddNeighbours<T>{around_, neighbours.data(), to.data(), inputs_});
   });

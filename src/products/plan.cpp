@@ -114,18 +114,19 @@ std::optional<RolloutWay> way_on_chip(const std::string& form, Index n, Index le
 std::optional<ReflectionForm> form_on_chip(Index n, Index reflections, Index batch,
                                            const Execution& execution) {
   const RolloutWay asked = execution.rollout;
-  const auto takes = [&](RolloutWay way) { return !obstacle<float>(way, dense, n, 1, batch, execution); };
-  for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster, RolloutWay::grid}) {
-    const bool is_asked = asked == way || (asked == RolloutWay::automatic && way != RolloutWay::grid);
-    if (is_asked && takes(way)) return ReflectionForm::dense;
+  if (asked == RolloutWay::stepwise) return std::nullopt;
+  if (asked != RolloutWay::automatic) {
+    return obstacle<float>(asked, dense, n, 1, batch, execution) ? std::nullopt
+                                                                 : std::optional(ReflectionForm::dense);
   }
-  if (asked != RolloutWay::automatic || !takes(RolloutWay::grid)) return std::nullopt;
-  const std::optional<double> over_grid = time_over_grid(n, batch, execution, 1);
-  if (!over_grid) return std::nullopt;
+  const std::optional<RolloutWay> way = way_on_chip<float>(dense, n, 1, batch, execution);
+  if (!way) return std::nullopt;
+  if (*way != RolloutWay::grid) return ReflectionForm::dense;
   const auto size = static_cast<double>(n), sequences = static_cast<double>(batch);
   const double factored =
       factored_step_us(size, static_cast<double>(reflections), sequences, execution.precision);
-  return *over_grid + dense_gradient_us(size, sequences, execution.precision) < factored
+  const double over_grid = time_over_grid(n, batch, execution, 1).value();
+  return over_grid + dense_gradient_us(size, sequences, execution.precision) < factored
              ? ReflectionForm::dense
              : ReflectionForm::factored;
 }

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 #include <variant>
 
 #include "commands/suggestion.hpp"
+#include "io/gray_image.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
@@ -88,10 +87,10 @@ PredictInput read_own_sequences(const std::string& file, const std::optional<Ind
 /// Whether a model of videos takes a place as clips, also where nothing is there or where it is a single
 /// image: what is read then says what it expects. Other files have the forms of all models.
 bool may_be_clips(const std::filesystem::path& place) {
-  constexpr std::array forms = {".npy", ".npz", ".png", ".pgm"};
+  const std::string extension = place.extension().string();
   std::error_code ignored;
-  return !std::filesystem::is_regular_file(place, ignored) ||
-         std::ranges::find(forms, place.extension().string()) != forms.end();
+  return !std::filesystem::is_regular_file(place, ignored) || extension == ".npy" || extension == ".npz" ||
+         is_image_name(place);
 }
 
 PredictInput read_form(const std::string& file, const std::optional<Index>& numbers, const Task* task) {

@@ -158,9 +158,9 @@ class Layer {
   void backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
                 Saved& scratch) const;
 
-  /// An upper bound of the kernels that the forward starts on a GPU for `length` steps of `batch` sequences;
-  /// 0 for a layer whose number of kernels does not grow with the length. No value where a CUDA graph cannot
-  /// hold `prepare`, `forward` and `backward`.
+  /// An upper bound of the kernels that the forward on a GPU starts for one step after another, over `length`
+  /// steps of `batch` sequences; 0 for a layer without such. No value where a CUDA graph cannot hold
+  /// `prepare`, `forward` and `backward`.
   virtual std::optional<Index> launches(Index /*length*/, Index /*batch*/) const { return 0; }
   /// Describes the layer for `batch` sequences of `length` steps. Throws as `rollout_way`.
   virtual LayerDescription describe(Index length, Index batch) const = 0;
