@@ -41,6 +41,28 @@ TEST_CASE("A free matrix changes less in a step, the longer the sequences are", 
   CHECK(cwy.warmup_share == 0);
 }
 
+TEST_CASE("The transition of long copying learns more slowly", "[recipe]") {
+  const auto rate = [](Index delay) {
+    return recipe_for(CopyingTask({.delay = delay}), {cell_of(Cwy{})}).learning_rate_orthogonal;
+  };
+  CHECK(rate(100) == rate(380));
+  CHECK(rate(780) == rate(380) / 2);
+  CHECK(rate(1980) == rate(380) / 5);
+}
+
+TEST_CASE("A point that is a transition changes less in a step, the longer the sequences are", "[recipe]") {
+  const auto rate = [](Index length, const LayerOptions& layer) {
+    return recipe_for(AddingTask({.length = length}), {layer}).learning_rate_orthogonal;
+  };
+  CHECK(rate(10, cell_of(OrthogonalMatrix{})) == 5e-3);
+  CHECK(rate(100, cell_of(OrthogonalMatrix{})) == 1e-3);
+  CHECK(rate(400, cell_of(OrthogonalMatrix{})) == 0.25e-3);
+  // Others act once.
+  CHECK(rate(400, OrthogonalCell{.input_matrix = InputMatrix::matrix}) == 5e-3);
+  const Recipe limited = recipe_for(AddingTask({.length = 400}), {cell_of(OrthogonalMatrix{})});
+  CHECK(recipe_for_points(limited).learning_rate_orthogonal == limited.learning_rate_orthogonal);
+}
+
 TEST_CASE("Points of a Stiefel manifold have the optimizer that keeps them there", "[recipe]") {
   const CopyingTask copying({.delay = 10});
   CHECK(recipe_for(copying, {cell_of(Cwy{})}).optimizer == "rmsprop");

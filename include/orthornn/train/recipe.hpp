@@ -60,7 +60,7 @@ Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Ind
 /// Whether one of the layers, or of those within them, has a point of a Stiefel manifold as a parameter.
 bool has_stiefel_points(const std::vector<LayerOptions>& layers);
 /// Returns a recipe for layers with such points: the optimizer rgd-adam, for the others would leave the
-/// manifold, and one learning rate for all parameters.
+/// manifold, and one learning rate for all parameters. A recipe with this optimizer stays as it is.
 Recipe recipe_for_points(Recipe recipe);
 
 }  // namespace orthornn
