@@ -12,6 +12,7 @@
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
 #include "cuda/core/pack.cuh"
+#include "cuda/core/ptx.cuh"
 #include "cuda/layers/frame_convolution.hpp"
 
 namespace orthornn::cuda {
@@ -66,6 +67,27 @@ struct Frames {
       store(place, c, numbers, size);
     }
   }
+
+  /// Starts copying these channels of the same pixels to shared memory, zeros outside the frame, each to the
+  /// address place(pixel, c). All threads of the block take part.
+  template <int Rows, int Columns>
+  __device__ __forceinline__ void copy_around(Index frame, int row, int column, int first, int count,
+                                              const auto& place) const {
+    const float* const begin = data + frame * height * width * channels + first;
+    // A thread has one channel, so that it divides by a size that is no constant once.
+    const int thread = static_cast<int>(threadIdx.x), c = thread % count;
+    const int step = static_cast<int>(blockDim.x) / count;
+    if (thread >= step * count) return;
+    for (int pixel = thread / count; pixel < Rows * Columns; pixel += step) {
+      const int y = row + pixel / Columns, x = column + pixel % Columns;
+      float* const to = place(pixel, c);
+      if (y >= 0 && y < height && x >= 0 && x < width) {
+        ptx::cp_async<sizeof(float)>(to, begin + (static_cast<Index>(y) * width + x) * channels + c);
+      } else {
+        *to = 0;
+      }
+    }
+  }
 };
 
 /// Whether the channels of a pixel are whole words.
@@ -86,8 +108,8 @@ struct KernelView {
   Index offset_stride, input_stride, output_stride;
   bool mirrored;
 
-  __device__ float at(int offset, int input, int output) const {
-    return data[offset * offset_stride + input * input_stride + output * output_stride];
+  __device__ const float* at(int offset, int input, int output) const {
+    return data + offset * offset_stride + input * input_stride + output * output_stride;
   }
 };
 
@@ -97,6 +119,15 @@ struct Sums {
   float factor;
   float* y;  ///< [.., outputs]
   int outputs;
+  /// A step of y, if it has an h, or its gradient, if it has a d.
+  pointwise::ReluStep<float> relu;
+  pointwise::ReluStepBackward<float> gradient;
+
+  /// What becomes of a number of y, of number n of a frame.
+  __device__ float after(float sum, Index frame, Index n, float h) const {
+    if (relu.h != nullptr) return relu.of(n, frame, sum);
+    return gradient.d != nullptr ? gradient.of(n, frame, h, sum) : sum;
+  }
 };
 
 /// A block has 16 x 16 pixels, and `Groups` groups of own_channels outputs. A thread has eight pixels of a
@@ -107,56 +138,80 @@ struct SumShape {
   static constexpr int rows = 16, columns = 16, own_pixels = 8;
   static constexpr int threads = rows * columns / own_pixels * Groups;
   static constexpr int outputs = own_channels * Groups;
-  /// Inputs at a time.
-  static constexpr int inputs = 8;
+  /// Inputs of a set. A block has two sets: while it multiplies one, the next is on its way. A GPU runs most
+  /// blocks of a batch at once, so they load at the same time, and none hides the loads of another.
+  static constexpr int inputs = Side == 3 ? 8 : 4;
   static constexpr int around_rows = rows + Side - 1, around_columns = columns + Side - 1;
   /// From row to row: a multiple of four, for words; an odd one, so that eight rows lie in different banks.
   static constexpr int row_stride = (around_columns + 3) / 8 * 8 + 4;
-  /// From input to input. Four times this is 16 modulo 32 numbers for side 3, so two words of 16 neighbouring
-  /// pixels, which a warp stores at once, lie in different banks.
+  /// From input to input. For side 3 this is 12 modulo 32, so the eight inputs of four neighbouring pixels,
+  /// which a warp copies at once, lie in different banks.
   static constexpr int input_stride = around_rows * row_stride + 4;
   /// Numbers of a row that a thread reads, in whole words.
   static constexpr int read_columns = (own_pixels + Side - 1 + 3) / 4 * 4;
-  static constexpr int kernel_numbers = inputs * Side * Side * outputs;
-  static constexpr std::size_t shared_bytes = sizeof(float) * (inputs * input_stride + kernel_numbers);
+  static constexpr int around_numbers = inputs * input_stride;
+  static constexpr int set_numbers = around_numbers + inputs * Side * Side * outputs;
+  static constexpr std::size_t shared_bytes = sizeof(float) * 2 * set_numbers;
+  /// On a multiprocessor, whose registers are enough for 512 threads with 128 each.
+  static constexpr int blocks_at_once = 512 / threads;
   static_assert(row_stride >= around_columns && row_stride % 8 == 4);
   static_assert(columns - own_pixels + read_columns <= row_stride);
 };
 
+/// Starts copying the inputs first .. first + count - 1 of the pixels around a tile, and the kernel for them,
+/// to a set in shared memory.
 template <int Side, int Groups>
-__global__ void __launch_bounds__(SumShape<Side, Groups>::threads)
-    add_convolution_kernel(Frames x, Sums to, bool wide, bool wide_outputs) {
+__device__ __forceinline__ void copy_set(const Frames& x, const Sums& to, const auto& tile, int first,
+                                         int count, float* set) {
   using Shape = SumShape<Side, Groups>;
-  constexpr int reach = Side / 2;
-  float* const around = reinterpret_cast<float*>(dynamic_shared_memory());
-  float* const weights = around + Shape::inputs * Shape::input_stride;
+  x.copy_around<Shape::around_rows, Shape::around_columns>(
+      tile.frame, tile.row - Side / 2, tile.column - Side / 2, first, count, [&](int pixel, int c) {
+        return set + c * Shape::input_stride + pixel / Shape::around_columns * Shape::row_stride +
+               pixel % Shape::around_columns;
+      });
+  const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs;
+  float* const weights = set + Shape::around_numbers;
+  for (int i = static_cast<int>(threadIdx.x); i < count * Side * Side * Shape::outputs; i += Shape::threads) {
+    const int output = i % Shape::outputs, offset = i / Shape::outputs % (Side * Side),
+              input = i / (Shape::outputs * Side * Side);
+    const int lies_at = to.kernel.mirrored ? Side * Side - 1 - offset : offset, own = first_output + output;
+    if (own < to.outputs) {
+      ptx::cp_async<sizeof(float)>(weights + i, to.kernel.at(lies_at, first + input, own));
+    } else {
+      weights[i] = 0;
+    }
+  }
+  ptx::cp_async_commit();
+}
+
+template <int Side, int Groups>
+__global__ void __launch_bounds__(SumShape<Side, Groups>::threads, SumShape<Side, Groups>::blocks_at_once)
+    add_convolution_kernel(Frames x, Sums to, bool wide_outputs) {
+  using Shape = SumShape<Side, Groups>;
+  float* const sets = reinterpret_cast<float*>(dynamic_shared_memory());
   const Tile<Shape::rows, Shape::columns> tile(blockIdx.x, x.height, x.width);
   const int thread = static_cast<int>(threadIdx.x), group = thread % Groups, segment = thread / Groups;
   const int row = segment % Shape::rows, column = segment / Shape::rows * Shape::own_pixels;
   const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs;
+  const auto copy_from = [&](int first, int set) {
+    copy_set<Side, Groups>(x, to, tile, first, min(Shape::inputs, x.channels - first),
+                           sets + set * Shape::set_numbers);
+  };
 
   float sums[Shape::own_pixels][own_channels] = {};
-  for (int first = 0; first < x.channels; first += Shape::inputs) {
+  copy_from(0, 0);
+  for (int first = 0, set = 0; first < x.channels; first += Shape::inputs, set ^= 1) {
     const int count = min(Shape::inputs, x.channels - first);
-    __syncthreads();
-    x.for_each_around<Shape::around_rows, Shape::around_columns>(
-        tile.frame, tile.row - reach, tile.column - reach, first, count, wide,
-        [&](int place, int c, const Word<float>& numbers, int size) {
-          const int at = place / Shape::around_columns * Shape::row_stride + place % Shape::around_columns;
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            if (i < size) around[(c + i) * Shape::input_stride + at] = numbers.of[i];
-          }
-        });
-    for (int i = thread; i < count * Side * Side * Shape::outputs; i += Shape::threads) {
-      const int output = i % Shape::outputs, offset = i / Shape::outputs % (Side * Side),
-                input = i / (Shape::outputs * Side * Side);
-      const int lies_at = to.kernel.mirrored ? Side * Side - 1 - offset : offset, own = first_output + output;
-      weights[i] = own < to.outputs ? to.kernel.at(lies_at, first + input, own) : 0.0f;
+    if (first + Shape::inputs < x.channels) {
+      copy_from(first + Shape::inputs, set ^ 1);
+      ptx::cp_async_wait<1>();
+    } else {
+      ptx::cp_async_wait<0>();
     }
     __syncthreads();
+    const float* const around = sets + set * Shape::set_numbers;
     const float* of_input = around + row * Shape::row_stride + column;
-    const float* of_weights = weights + group * own_channels;
+    const float* of_weights = around + Shape::around_numbers + group * own_channels;
     for (int input = 0; input < count; ++input, of_input += Shape::input_stride) {
 #pragma unroll
       for (int dy = 0; dy < Side; ++dy) {
@@ -181,6 +236,7 @@ __global__ void __launch_bounds__(SumShape<Side, Groups>::threads)
         }
       }
     }
+    __syncthreads();
   }
 
   const int own_row = tile.row + row, own_output = first_output + group * own_channels;
@@ -189,22 +245,27 @@ __global__ void __launch_bounds__(SumShape<Side, Groups>::threads)
   for (int p = 0; p < Shape::own_pixels; ++p) {
     const int own_column = tile.column + column + p;
     if (own_column >= x.width) break;
-    const Index pixel = (tile.frame * x.height + own_row) * x.width + own_column;
-    float* const y = to.y + pixel * to.outputs + own_output;
+    const Index n = (static_cast<Index>(own_row) * x.width + own_column) * to.outputs + own_output;
+    const Index at = tile.frame * x.height * x.width * to.outputs + n;
+    float* const y = to.y + at;
     const float* const before = to.bias == nullptr ? y : to.bias + own_output;
+    const float* const h = to.gradient.d == nullptr ? nullptr : to.gradient.h + at;
     if (wide_outputs) {
 #pragma unroll
       for (int i = 0; i < own_channels; i += 4) {
         if (own_output + i >= to.outputs) break;
-        Word<float> word = load_pack<4>(before + i);
+        Word<float> word = load_pack<4>(before + i), state{};
+        if (h != nullptr) state = load_pack<4>(h + i);
 #pragma unroll
-        for (int j = 0; j < 4; ++j) word.of[j] += to.factor * sums[p][i + j];
+        for (int j = 0; j < 4; ++j)
+          word.of[j] = to.after(word.of[j] + to.factor * sums[p][i + j], tile.frame, n + i + j, state.of[j]);
         store_pack(word, y + i);
       }
     } else {
 #pragma unroll
       for (int i = 0; i < own_channels; ++i) {
-        if (own_output + i < to.outputs) y[i] = before[i] + to.factor * sums[p][i];
+        if (own_output + i >= to.outputs) continue;
+        y[i] = to.after(before[i] + to.factor * sums[p][i], tile.frame, n + i, h == nullptr ? 0.0f : h[i]);
       }
     }
   }
@@ -216,8 +277,9 @@ void add_sums(const Context& gpu, Index tiles, const Frames& x, const Sums& sums
   const unsigned ranges = blocks_for(sums.outputs, Shape::outputs);
   launch(gpu, add_convolution_kernel<Side, Groups>,
          {.grid = dim3(grid_size(tiles), ranges), .block = Shape::threads, .shared = Shape::shared_bytes}, x,
-         sums, is_wide(x.data, x.channels),
-         is_wide(sums.y, sums.outputs) && (sums.bias == nullptr || is_wide(sums.bias, sums.outputs)));
+         sums,
+         is_wide(sums.y, sums.outputs) && (sums.bias == nullptr || is_wide(sums.bias, sums.outputs)) &&
+             (sums.gradient.d == nullptr || is_wide(sums.gradient.h, sums.outputs)));
 }
 
 void add_sums(const FrameMap& map, Device device, const float* x, int inputs, const Sums& sums) {
@@ -380,20 +442,20 @@ __global__ void add_partial_gradients(const float* __restrict__ partial, Index r
 }  // namespace
 
 void add_convolution(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> bias,
-                     TensorView<const float> x, TensorView<float> y) {
+                     TensorView<const float> x, TensorView<float> y, const pointwise::ReluStep<float>& step) {
   if (y.empty()) return;
   const int inputs = static_cast<int>(map.inputs), outputs = static_cast<int>(map.outputs);
   const KernelView view{kernel.data(), map.inputs * outputs, outputs, 1, false};
   add_sums(map, y.device(), x.data(), inputs,
-           {view, bias.empty() ? nullptr : bias.data(), map.factor, y.data(), outputs});
+           {view, bias.empty() ? nullptr : bias.data(), map.factor, y.data(), outputs, step, {}});
 }
 
 void add_input_gradient(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> g,
-                        TensorView<float> d_x) {
+                        TensorView<float> d_x, const pointwise::ReluStepBackward<float>& step) {
   if (d_x.empty()) return;
   const int inputs = static_cast<int>(map.inputs), outputs = static_cast<int>(map.outputs);
   const KernelView view{kernel.data(), map.inputs * outputs, 1, outputs, true};
-  add_sums(map, d_x.device(), g.data(), outputs, {view, nullptr, map.factor, d_x.data(), inputs});
+  add_sums(map, d_x.device(), g.data(), outputs, {view, nullptr, map.factor, d_x.data(), inputs, {}, step});
 }
 
 void add_kernel_gradient(const FrameMap& map, TensorView<const float> x, TensorView<const float> g,
