@@ -23,6 +23,9 @@ constexpr std::size_t blas_workspace = std::size_t{32} << 20;
 constexpr int fault_word_count = 4096;
 constexpr std::size_t fault_bytes = fault_word_count * sizeof(FaultWord);
 
+// CUDA's default stream. Unlike others it is never destroyed.
+constexpr cudaStream_t default_stream = nullptr;
+
 // Scratch memory doubles while that wastes little.
 constexpr std::size_t scratch_that_doubles = std::size_t{64} << 20;
 
@@ -87,6 +90,7 @@ cusolverDnHandle_t Context::solver() {
 cudaStream_t Context::use_stream(cudaStream_t stream) {
   const cudaStream_t before = stream_;
   if (stream == before) return before;
+  const bool is_behind = own_is_behind_ && before == own_stream_.get();
   if (is_captured(before)) {
     throw DeviceError(fmt::format(
         "another stream of cuda:{} was asked for while operations were recorded; begin and end a StreamScope "
@@ -95,9 +99,10 @@ cudaStream_t Context::use_stream(cudaStream_t stream) {
   }
   // In a capture nothing may wait for work outside of it.
   caller_has_followed_ = !is_captured(stream);
-  if (caller_has_followed_) {
-    const bool is_behind = own_is_behind_ && before == own_stream_.get();
-    if (!is_behind) check(cudaEventRecord(reached_.get(), before));
+  // The default stream need not wait for itself.
+  const bool is_reached = is_behind && lent_is_due_ && stream == default_stream;
+  if (caller_has_followed_ && !is_reached) {
+    is_behind ? record_lent() : check(cudaEventRecord(reached_.get(), before));
     check(cudaStreamWaitEvent(stream, (is_behind ? lent_ : reached_).get(), 0));
   }
   stream_ = stream;
@@ -110,7 +115,8 @@ void Context::return_to_stream(cudaStream_t stream) noexcept {
     if (stream != stream_ && !is_captured(stream_)) {
       if (stream == own_stream_.get()) {
         if (own_is_behind_ && !caller_has_followed_) catch_up();
-        check(cudaEventRecord(lent_.get(), stream_));
+        lent_is_due_ = stream_ == default_stream;
+        if (!lent_is_due_) check(cudaEventRecord(lent_.get(), stream_));
         own_is_behind_ = true;
       } else {
         use_stream(stream);
@@ -122,7 +128,13 @@ void Context::return_to_stream(cudaStream_t stream) noexcept {
   stream_ = stream;
 }
 
+void Context::record_lent() const {
+  if (lent_is_due_) check(cudaEventRecord(lent_.get(), default_stream));
+  lent_is_due_ = false;
+}
+
 void Context::catch_up() const {
+  record_lent();
   check(cudaStreamWaitEvent(own_stream_.get(), lent_.get(), 0));
   own_is_behind_ = false;
 }
@@ -297,6 +309,7 @@ int Context::active_clusters(const void* kernel, const cudaLaunchConfig_t& confi
 bool Context::is_recording() const { return is_captured(stream()); }
 
 bool is_captured(cudaStream_t stream) {
+  if (stream == default_stream) return false;  // CUDA refuses to capture it
   cudaStreamCaptureStatus status{};
   check(cudaStreamIsCapturing(stream, &status));
   return status != cudaStreamCaptureStatusNone;
