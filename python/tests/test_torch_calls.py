@@ -146,12 +146,21 @@ def escaped():
 
 
 @pytest.mark.parametrize("tensor", [
-    lambda: parameter("cwy").as_subclass(Own), lambda: torch.randn(3, 5, dtype=torch.cfloat).conj().imag,
-    escaped], ids=["subclass", "negated", "escaped"])
+    lambda: parameter("cayley").as_subclass(Own), lambda: torch.randn(5, 5, dtype=torch.cfloat).conj().imag,
+    lambda: torch._efficientzerotensor(5, 5)], ids=["subclass", "negated", "zeros without memory"])
 def test_tensors_of_other_kinds_go_to_the_dispatcher(tensor):
-    v = tensor()
-    assert dispatched(lambda: ot.transition("cwy", v)) == {"orthornn::transition"}
-    assert torch.equal(ot.transition("cwy", v), ot.transition("cwy", v.clone().contiguous()))
+    x = tensor()
+    plain = torch.empty(5, 5, dtype=x.dtype)
+    plain.copy_(x)
+    assert dispatched(lambda: ot.transition("cayley", x)) == {"orthornn::transition"}
+    assert torch.equal(ot.transition("cayley", x), ot.transition("cayley", plain))
+
+
+def test_a_tensor_of_a_transform_that_has_ended_is_the_one_within_it():
+    v = escaped()
+    with PassOn():
+        assert torch.equal(ot.transition("cwy", v), ot.transition("cwy", parameter("cwy")))
+    assert torch.equal(ot.transition("cwy", v), ot.transition("cwy", parameter("cwy")))
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
@@ -210,9 +219,11 @@ def calls_of_wrong_types():
     yield lambda: ot.transition(3, v)
     yield lambda: ot.rollout(q, a.tolist(), h_0)
     yield lambda: ot.transition("cwy", v.to("meta").requires_grad_()).numpy()
+    yield lambda: ot.transition("cwy", v.to_sparse())
+    yield lambda: ot.rollout(q, a.to_mkldnn(), h_0)
 
 
-@pytest.mark.parametrize("number", range(33 + 5))
+@pytest.mark.parametrize("number", range(33 + 7))
 def test_errors_are_the_same_without_the_dispatcher(number):
     call = [*(call for _, _, call in wrong_calls()), *calls_of_wrong_types()][number]
     found = error_of(call)

@@ -80,19 +80,19 @@ _plans = {}
 _most_plans = 4096
 
 
-def kept(key: tuple, make: Callable) -> Any:
-    """The plan of a key, made by the first call."""
+def kept(key: tuple, make: Callable, *arguments: Any) -> Any:
+    """The plan of a key, which the first call makes of the arguments."""
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= _most_plans:
             _plans.clear()
-        plan = _plans[key] = make()
+        plan = _plans[key] = make(*arguments)
     return plan
 
 
 def key_of(*tensors: Tensor | None) -> tuple:
     """All of tensors that checks and sizes depend on, without the numbers."""
-    return tuple([None if x is None else (x.shape, x.dtype, x.get_device()) for x in tensors])
+    return tuple([None if x is None else (x.shape, x.dtype, x.device) for x in tensors])
 
 
 def bytes_of(function: Callable, *arguments: Any) -> int:
@@ -123,10 +123,14 @@ def empty_as(tensor: Tensor) -> Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
+def shape_of_rows(tensor: Tensor, other: Tensor) -> tuple[int, ...]:
+    """The shape of a tensor with the last size of another one."""
+    return *tensor.shape[:-1], other.shape[-1]
+
+
 def empty_rows(tensor: Tensor, other: Tensor) -> Tensor:
-    """Memory for a tensor like `tensor` with the last size of another one."""
-    *places, _ = tensor.shape
-    return tensor.new_empty(*places, other.shape[-1])
+    """Memory for a tensor of that shape, like `tensor`."""
+    return tensor.new_empty(*shape_of_rows(tensor, other))
 
 
 def contiguous(*tensors: Tensor | None) -> list[Tensor | None]:

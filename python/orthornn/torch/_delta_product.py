@@ -10,7 +10,7 @@ from .._library import library
 from ._calls import (DTYPES, ROUNDED_DTYPES, addresses, bytes_of, check_like, check_number_type,
                      check_shape, choice, contiguous, define, device_key, device_of, device_of_key, empty_as,
                      empty_rows, full_precision, kept, key_of, memory, no_second_derivatives, precision_of,
-                     wants_gradient, workspace_of)
+                     shape_of_rows, wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
 
 PLANS = PlacedPlans("delta_product")
@@ -75,24 +75,33 @@ def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit
 
 def _new_states(queries, values, betas, batch):
     """Memory for states, which have the type of step sizes."""
-    *_, heads, key = queries.shape
-    return betas.new_empty(batch, heads, key, values.shape[-1])
+    return betas.new_empty(batch, *_shape_of_state(queries, values))
+
+
+def _shape_of_state(queries, values):
+    return *queries.shape[-2:], values.shape[-1]
+
+
+def _make_forward(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens,
+                  form, scale, unit_keys):
+    """The structure, and the shapes of the outputs and of the states of a sequence."""
+    batch = check_places("queries", queries, lengths, cu_seqlens, 2)
+    _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
+           batch)
+    return (_structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys),
+            shape_of_rows(queries, values), _shape_of_state(queries, values))
 
 
 def _forward(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens, form,
              scale, unit_keys, keeps):
-    def make():
-        batch = check_places("queries", queries, lengths, cu_seqlens, 2)
-        _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
-               batch)
-        return _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
-
     tensors = (queries, keys, values, betas, log_decays, removals, initial_states)
     key = (form, scale, unit_keys, precision_of(queries), key_of(*tensors))
-    product, places, kept_count, count = PLANS.forward(key, make, queries, lengths, cu_seqlens, keeps)
+    product, of_outputs, of_state, places, kept_count, count = PLANS.forward(
+        key, queries, lengths, cu_seqlens, keeps, _make_forward, *tensors, lengths, cu_seqlens, form, scale,
+        unit_keys)
     inputs = contiguous(*tensors)
-    outputs = empty_rows(queries, values)
-    final_states = _new_states(queries, values, betas, places.layout.batch)
+    outputs = queries.new_empty(*of_outputs)
+    final_states = betas.new_empty(places.layout.batch, *of_state)
     saved, workspace = memory(queries, kept_count) if keeps else None, workspace_of(queries, count)
     library().orthornn_delta_product_forward(
         device_of(queries), product, places.layout, _abi.DeltaInputs(*addresses(*inputs)),
@@ -117,15 +126,18 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
             memory(queries, count) if keeps else None)
 
 
+def _make_backward(queries, keys, values, log_decays, removals, lengths, cu_seqlens, form, scale, unit_keys):
+    check_places("queries", queries, lengths, cu_seqlens, 2)
+    return _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys),
+
+
 def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
               d_final_states, form, scale, unit_keys, d_initial):
-    def make():
-        check_places("queries", queries, lengths, cu_seqlens, 2)
-        return _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
-
     tensors = (queries, keys, values, betas, log_decays, removals)
     key = (form, scale, unit_keys, precision_of(queries), key_of(*tensors))
-    product, places, count = PLANS.backward(key, make, queries, lengths, cu_seqlens)
+    product, places, count = PLANS.backward(key, queries, lengths, cu_seqlens, _make_backward, queries, keys,
+                                            values, log_decays, removals, lengths, cu_seqlens, form, scale,
+                                            unit_keys)
     batch = places.layout.batch
     inputs = contiguous(*tensors)
     arriving = contiguous(d_outputs, d_final_states)
@@ -217,16 +229,19 @@ def delta_product(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, 
     return outputs, final_states
 
 
-def _step(queries, keys, values, betas, log_decays, removals, states, scale, unit_keys):
-    def make():
-        _check_step(queries, keys, values, betas, log_decays, removals, states)
-        return _structure_of(queries, keys, values, log_decays, removals, "recurrent", scale, unit_keys)
+def _make_step(queries, keys, values, betas, log_decays, removals, states, scale, unit_keys):
+    """The structure, and the shape of the outputs."""
+    _check_step(queries, keys, values, betas, log_decays, removals, states)
+    return (_structure_of(queries, keys, values, log_decays, removals, "recurrent", scale, unit_keys),
+            shape_of_rows(queries, values))
 
+
+def _step(queries, keys, values, betas, log_decays, removals, states, scale, unit_keys):
     tensors = (queries, keys, values, betas, log_decays, removals)
-    product = kept(("delta_product_step", scale, unit_keys, precision_of(queries), key_of(*tensors, states)),
-                   make)
+    key = ("delta_product_step", scale, unit_keys, precision_of(queries), key_of(*tensors, states))
+    product, of_outputs = kept(key, _make_step, *tensors, states, scale, unit_keys)
     inputs = contiguous(*tensors)
-    outputs = empty_rows(queries, values)
+    outputs = queries.new_empty(*of_outputs)
     own = states.contiguous()
     library().orthornn_delta_product_step(device_of(queries), product, queries.shape[0],
                                           _abi.DeltaInputs(*addresses(*inputs)), *addresses(own, outputs))

@@ -4,6 +4,10 @@ The dispatcher goes by the keys of the tensors and by keys that the thread adds 
 autocast, modes, torch.func and jit.trace add or take away keys of the thread. Fake tensors, negated views and
 tensors of transforms have keys of their own. Where the thread has the keys of a new thread, and the tensors
 those of new tensors, the dispatcher does nothing but record the gradient and call the kernel.
+
+To ask for the keys of all tensors takes a fifth of a small call. Tensors of other kinds than new ones have
+another class, another device, a sign to be changed, or no numbers in memory. The last kind makes a kernel
+fail before it has done anything, so keys of tensors are asked for after an error alone.
 """
 
 from __future__ import annotations
@@ -43,15 +47,21 @@ def directly(schema: str, operation: Callable, kernel: Callable, setup: Callable
         places = places_of[tuple(map(type, arguments))]
         if places is None or has_torch_function(arguments) or _keys_of_thread() not in _USUAL_KEYS:
             return operation(*arguments)
-        for place in places:
-            keys = _dispatch_keys(arguments[place]).raw_repr()
-            if keys not in _plain_keys and not _learn(keys, arguments[place]):
+        tensors = [arguments[place] for place in places]
+        if not (tensors[0].is_cpu or tensors[0].is_cuda):
+            return operation(*arguments)
+        way = kernel
+        for x in tensors:
+            if x.is_neg():
                 return operation(*arguments)
-        if torch.is_grad_enabled():
-            for place in places:
-                if arguments[place].requires_grad:
-                    return record(*arguments)
-        return kernel(*arguments)
+            if x.requires_grad and torch.is_grad_enabled():
+                way = record
+        try:
+            return way(*arguments)
+        except Exception:
+            if all(map(_is_plain, tensors)):
+                raise
+        return operation(*arguments)
 
     return call
 
@@ -112,14 +122,12 @@ def _bits_of(key: str) -> int:
 
 
 _USUAL_KEYS = set() if _dispatch_keys is None else _usual_keys()
-_plain_keys: set[int] = set()
 
 
-def _learn(keys: int, tensor: Tensor) -> bool:
-    """Whether these keys of a tensor are those of a new one beside it."""
-    if tensor.device.type not in ("cpu", "cuda"):
-        return False
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor has the keys of a new one on its device."""
+    keys = set()
     for inference in False, True:
         with torch.inference_mode(inference):
-            _plain_keys.add(_dispatch_keys(torch.empty(0, device=tensor.device)).raw_repr())
-    return keys in _plain_keys
+            keys.add(_dispatch_keys(torch.empty(0, device=tensor.device)).raw_repr())
+    return _dispatch_keys(tensor).raw_repr() in keys

@@ -40,40 +40,46 @@ def size_of_saved(size, lengths, cu_seqlens, *tensors):
 
 
 class PlacedPlans:
-    """Plans of the forward and the backward of one operation `name` of the C interface. A plan has its
-    structure, its places, and sizes of memory in bytes. Only without lengths and cu_seqlens a key decides
-    the last two."""
+    """Plans of the forward and the backward of one operation `name` of the C interface. A plan has what `make`
+    makes of its arguments for a new key after its checks, a tuple whose first part is the structure, and then
+    the places and sizes of memory in bytes. Only without lengths and cu_seqlens a key decides the last two."""
 
     def __init__(self, name):
         self.name = name
 
-    def forward(self, key, make, like, lengths, cu_seqlens, keeps):
-        """The structure, which `make` makes for a new key after its checks, the places, and the bytes of
-        what is kept, 0 unless `keeps`, and of workspace."""
-        def sizes(*problem):
-            saved = bytes_of(self._function("saved"), *problem) if keeps else 0
-            return saved, bytes_of(self._function("forward_workspace"), *problem, int(keeps))
+    def forward(self, key, like, lengths, cu_seqlens, keeps, make, *arguments):
+        """What `make` makes, the places, and the bytes of what is kept, 0 unless `keeps`, and of
+        workspace."""
+        return self._plan(self._forward_sizes, (self.name, keeps, key), like, lengths, cu_seqlens, make,
+                          *arguments)
 
-        return self._plan("forward", (keeps, key), make, like, lengths, cu_seqlens, sizes)
+    def backward(self, key, like, lengths, cu_seqlens, make, *arguments):
+        """What `make` makes, the places, and the bytes of workspace."""
+        return self._plan(self._backward_sizes, (self.name, key), like, lengths, cu_seqlens, make, *arguments)
 
-    def backward(self, key, make, like, lengths, cu_seqlens):
-        """The structure, the places, and the bytes of workspace."""
-        def sizes(*problem):
-            return bytes_of(self._function("backward_workspace"), *problem),
+    def _forward_sizes(self, key, *problem):
+        _, keeps, _ = key
+        saved = bytes_of(self._function("saved"), *problem) if keeps else 0
+        return saved, bytes_of(self._function("forward_workspace"), *problem, int(keeps))
 
-        return self._plan("backward", key, make, like, lengths, cu_seqlens, sizes)
+    def _backward_sizes(self, key, *problem):
+        return bytes_of(self._function("backward_workspace"), *problem),
 
     def _function(self, what):
         return getattr(library(), f"orthornn_{self.name}_{what}")
 
-    def _plan(self, direction, key, make, like, lengths, cu_seqlens, sizes):
-        def placed(structure):
-            places = Places(like.shape, lengths, cu_seqlens)
-            return structure, places, *sizes(device_of_key(device_key(like)), structure, places.layout)
-
+    def _plan(self, sizes, key, like, lengths, cu_seqlens, make, *arguments):
         if lengths is None and cu_seqlens is None:
-            return kept((self.name, direction, key), lambda: placed(make()))
-        return placed(kept((self.name, direction, key, key_of(lengths, cu_seqlens)), make))
+            return kept(key, self._placed, sizes, key, like, lengths, cu_seqlens, make, *arguments)
+        made = kept((key, key_of(lengths, cu_seqlens)), make, *arguments)
+        return self._with_places(made, sizes, key, like, lengths, cu_seqlens)
+
+    def _placed(self, sizes, key, like, lengths, cu_seqlens, make, *arguments):
+        return self._with_places(make(*arguments), sizes, key, like, lengths, cu_seqlens)
+
+    def _with_places(self, made, sizes, key, like, lengths, cu_seqlens):
+        places = Places(like.shape, lengths, cu_seqlens)
+        return *made, places, *sizes(key, device_of_key(device_key(like)), made[0], places.layout)
 
 
 class Places:

@@ -9,7 +9,7 @@ from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, addresses, bytes_of, check_like, check_number_type, check_shape, contiguous,
                      define, device_key, device_of, device_of_key, empty_as, empty_rows, key_of, memory,
-                     no_second_derivatives, wants_gradient, workspace_of)
+                     no_second_derivatives, shape_of_rows, wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
 
 PLANS = PlacedPlans("rank_one_chain")
@@ -33,15 +33,18 @@ def _structure_of(left, initial_states):
     return _abi.RankOneChain(DTYPES[left.dtype], 0, 0, *left.shape[-2:], initial_states.shape[-1])
 
 
-def _forward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, keeps):
-    def make():
-        _check(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens)
-        return _structure_of(left, initial_states)
+def _make_forward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens):
+    """The structure, and the shape of the outputs."""
+    _check(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens)
+    return _structure_of(left, initial_states), shape_of_rows(left, initial_states)
 
-    key = key_of(left, right, initial_states, left_scales, right_scales)
-    chain, places, kept_count, count = PLANS.forward(key, make, left, lengths, cu_seqlens, keeps)
+
+def _forward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, keeps):
+    tensors = (left, right, initial_states, left_scales, right_scales)
+    chain, of_outputs, places, kept_count, count = PLANS.forward(
+        key_of(*tensors), left, lengths, cu_seqlens, keeps, _make_forward, *tensors, lengths, cu_seqlens)
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
-    outputs, final_states = empty_rows(left, initial_states), empty_as(initial_states)
+    outputs, final_states = left.new_empty(*of_outputs), empty_as(initial_states)
     saved, workspace = memory(left, kept_count) if keeps else None, workspace_of(left, count)
     library().orthornn_rank_one_chain_forward(
         device_of(left), chain, places.layout, _abi.ChainInputs(*addresses(*inputs)),
@@ -63,11 +66,14 @@ def _forward_fake(left, right, initial_states, left_scales, right_scales, length
             memory(left, count) if keeps else None)
 
 
+def _make_backward(left, initial_states):
+    return _structure_of(left, initial_states),
+
+
 def _backward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, saved, d_outputs,
               d_final_states):
-    chain, places, count = PLANS.backward(key_of(left, initial_states),
-                                          lambda: _structure_of(left, initial_states), left, lengths,
-                                          cu_seqlens)
+    chain, places, count = PLANS.backward(key_of(left, initial_states), left, lengths, cu_seqlens,
+                                          _make_backward, left, initial_states)
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
     arriving = contiguous(d_outputs, d_final_states)
     if arriving[0] is None:

@@ -12,21 +12,21 @@ from ._calls import (DTYPES, addresses, bytes_of, check_like, check_shape, conti
 from ._rollout import check_rollout, lengths_on, make_plan, new_results
 
 
+def _make_plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias, precision):
+    _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
+    affine = _abi.Affine(DTYPES[q.dtype], precision, *input.shape, len(q))
+    rollout, *counts = make_plan(q, (*input.shape[:2], len(q)), activation, precision)
+    on = device_of_key(device_key(q))
+    own = (bytes_of(ask, on, affine) for ask in (library().orthornn_affine_forward_workspace,
+                                                 library().orthornn_affine_backward_workspace))
+    return affine, rollout, *map(max, counts, own)
+
+
 def _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
     """Structures of the map and of the rollout, and the bytes of workspace of forward and backward."""
     precision = precision_of(q)
-
-    def make():
-        _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
-        affine = _abi.Affine(DTYPES[q.dtype], precision, *input.shape, len(q))
-        rollout, *counts = make_plan(q, (*input.shape[:2], len(q)), activation, precision)
-        on = device_of_key(device_key(q))
-        own = (bytes_of(ask, on, affine) for ask in (library().orthornn_affine_forward_workspace,
-                                                     library().orthornn_affine_backward_workspace))
-        return affine, rollout, *map(max, counts, own)
-
-    tensors = key_of(q, weight, bias, input, h_0, lengths, modrelu_bias)
-    return kept(("recurrence", activation, precision, tensors), make)
+    key = ("recurrence", activation, precision, key_of(q, weight, bias, input, h_0, lengths, modrelu_bias))
+    return kept(key, _make_plan, q, weight, bias, input, h_0, lengths, activation, modrelu_bias, precision)
 
 
 def _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):

@@ -23,15 +23,9 @@ def make_plan(q, shape, activation, precision):
             bytes_of(library().orthornn_rollout_backward_workspace, on, options))
 
 
-def _forward_plan(q, inputs, h_0, lengths, activation, modrelu_bias):
-    precision = precision_of(q)
-    key = ("rollout", activation, precision, key_of(q, inputs, h_0, lengths, modrelu_bias))
-
-    def make():
-        _check(q, inputs, h_0, lengths, activation, modrelu_bias)
-        return make_plan(q, inputs.shape, activation, precision)
-
-    return kept(key, make)
+def _checked_plan(q, inputs, h_0, lengths, activation, modrelu_bias, precision):
+    _check(q, inputs, h_0, lengths, activation, modrelu_bias)
+    return make_plan(q, inputs.shape, activation, precision)
 
 
 def _check(q, inputs, h_0, lengths, activation, modrelu_bias):
@@ -71,7 +65,9 @@ def new_results(outputs, h_0, activation):
 
 
 def _forward(q, inputs, h_0, lengths, activation, modrelu_bias):
-    options, count, _ = _forward_plan(q, inputs, h_0, lengths, activation, modrelu_bias)
+    precision = precision_of(q)
+    key = ("rollout", activation, precision, key_of(q, inputs, h_0, lengths, modrelu_bias))
+    options, count, _ = kept(key, _checked_plan, q, inputs, h_0, lengths, activation, modrelu_bias, precision)
     q, inputs, h_0, modrelu_bias = contiguous(q, inputs, h_0, modrelu_bias)
     lengths = lengths_on(lengths, q.device)
     outputs, h_last, signs = new_results(empty_as(inputs), h_0, activation)
@@ -90,8 +86,8 @@ def _forward_fake(q, inputs, h_0, lengths, activation, modrelu_bias):
 def _backward(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, wants_q, wants_modrelu_bias):
     q, h_0, d_outputs, d_h_last = contiguous(q, h_0, d_outputs, d_h_last)
     precision = precision_of(q)
-    options, _, count = kept(("rollout_backward", activation, precision, key_of(q, outputs)),
-                             lambda: make_plan(q, outputs.shape, activation, precision))
+    options, _, count = kept(("rollout_backward", activation, precision, key_of(q, outputs)), make_plan, q,
+                             outputs.shape, activation, precision)
     lengths = lengths_on(lengths, q.device)
     d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, outputs, h_0, wants_q, wants_modrelu_bias)
     workspace = workspace_of(q, count)

@@ -17,18 +17,20 @@ KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY
 STIEFEL_KINDS = {"stiefel": _abi.STIEFEL_TCWY, "own": _abi.STIEFEL_OWN}  # names as in a model file
 
 
+def _make_plan(parameters, kind, negative_signs):
+    _check_parameters(parameters, kind, negative_signs)
+    rows, size = parameters.shape
+    reflections = rows if kind in ("cwy", "householder") else 0
+    options = _abi.Transition(DTYPES[parameters.dtype], KINDS[kind], size, reflections, negative_signs)
+    on = device_of_key(device_key(parameters))
+    return (options, bytes_of(library().orthornn_transition_forward_workspace, on, options),
+            bytes_of(library().orthornn_transition_backward_workspace, on, options))
+
+
 def _plan_of(parameters, kind, negative_signs):
     """The structure of a transition, and the bytes of workspace of forward and backward."""
-    def make():
-        _check_parameters(parameters, kind, negative_signs)
-        rows, size = parameters.shape
-        reflections = rows if kind in ("cwy", "householder") else 0
-        options = _abi.Transition(DTYPES[parameters.dtype], KINDS[kind], size, reflections, negative_signs)
-        on = device_of_key(device_key(parameters))
-        return (options, bytes_of(library().orthornn_transition_forward_workspace, on, options),
-                bytes_of(library().orthornn_transition_backward_workspace, on, options))
-
-    return kept(("transition", kind, negative_signs, key_of(parameters)), make)
+    return kept(("transition", kind, negative_signs, key_of(parameters)), _make_plan, parameters, kind,
+                negative_signs)
 
 
 def _check_parameters(parameters, kind, negative_signs):
@@ -136,15 +138,17 @@ def _shape_of_point(parameters, kind):
     return parameters.shape[::-1] if kind == "stiefel" else parameters.shape
 
 
-def _stiefel_plan_of(parameters, kind):
-    def make():
-        _check_point(parameters, kind)
-        options = stiefel_structure(kind, parameters)
-        on = device_of_key(device_key(parameters))
-        return (options, bytes_of(library().orthornn_stiefel_forward_workspace, on, options),
-                bytes_of(library().orthornn_stiefel_backward_workspace, on, options))
+def _make_stiefel_plan(parameters, kind):
+    _check_point(parameters, kind)
+    options = stiefel_structure(kind, parameters)
+    on = device_of_key(device_key(parameters))
+    return (options, bytes_of(library().orthornn_stiefel_forward_workspace, on, options),
+            bytes_of(library().orthornn_stiefel_backward_workspace, on, options))
 
-    return kept(("stiefel", kind, key_of(parameters)), make)
+
+def _stiefel_plan_of(parameters, kind):
+    """The structure of a point, and the bytes of workspace of forward and backward."""
+    return kept(("stiefel", kind, key_of(parameters)), _make_stiefel_plan, parameters, kind)
 
 
 def _check_point(parameters, kind):
