@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "cuda/core/for_each.cuh"
 #include "cuda/core/for_each_entry.cuh"
@@ -22,11 +23,18 @@ struct alignas(Count * sizeof(T)) Pack {
   T x[Count];
 };
 
+/// Weights W [N, K] as they lie, or as the transpose of what lies there.
+template <class T>
+struct WeightsView {
+  const T* __restrict__ data;
+  Index row_stride, input_stride;
+};
+
 /// a [.., N] <- W x + b for at most max_fused_inputs inputs; threads as in for_each_entry, each for `Rows`
 /// rows, of which N is a multiple. A thread reads its rows of W once: those of neighbours are far apart, so
 /// each read of one costs as many lines as threads.
 template <int Rows, class T>
-__global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __restrict__ bias,
+__global__ void multiply_few_kernel(WeightsView<T> weights, const T* __restrict__ bias,
                                     const T* __restrict__ vectors, T* __restrict__ a, Index rows, int inputs,
                                     Index columns) {
   const Index row_stride = static_cast<Index>(gridDim.y) * blockDim.x;
@@ -41,7 +49,7 @@ __global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __re
       if (bias != nullptr) b.x[r] = bias[row + r];
 #pragma unroll
       for (int i = 0; i < max_fused_inputs; ++i) {
-        if (i < inputs) w[i][r] = weights[(row + r) * inputs + i];
+        if (i < inputs) w[i][r] = weights.data[(row + r) * weights.row_stride + i * weights.input_stride];
       }
     }
     for (Index column = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y; column < columns;
@@ -69,26 +77,44 @@ __global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __re
   }
 }
 
-template <int Rows, class T>
-void multiply_few(TensorView<const T> weights, TensorView<const T> bias, TensorView<const T> vectors,
-                  TensorView<T> a) {
-  const Context& gpu = context(a.device());
-  const Index n = weights.shape()[0], columns = a.size() / n;
-  launch(gpu, multiply_few_kernel<Rows, T>, shape_over_entries(gpu, n / Rows, columns), weights.data(),
-         bias.empty() ? nullptr : bias.data(), vectors.data(), a.data(), n,
-         static_cast<int>(weights.shape()[1]), columns);
+/// Calls body(constant) with the most numbers of T, up to 16 bytes, that can be written at once to rows of N
+/// numbers.
+template <class T>
+void with_pack(TensorView<const T> rows, Index n, const auto& body) {
+  const auto fits = [&](std::size_t count) {
+    return n % static_cast<Index>(count) == 0 &&
+           reinterpret_cast<std::uintptr_t>(rows.data()) % (count * sizeof(T)) == 0;
+  };
+  constexpr std::size_t most = 16 / sizeof(T);
+  if (fits(most)) return body(std::integral_constant<int, most>());
+  if (fits(most / 2)) return body(std::integral_constant<int, most / 2>());
+  body(std::integral_constant<int, 1>());
 }
 
-/// out [.., N] <- columns [K, N] by symbols; threads as in for_each_entry.
 template <class T>
+void multiply_few(const WeightsView<T>& weights, Index inputs, TensorView<const T> bias,
+                  TensorView<const T> vectors, TensorView<T> a, Index n) {
+  if (a.empty()) return;
+  const Context& gpu = context(a.device());
+  const Index columns = a.size() / n;
+  with_pack<T>(a, n, [&](auto rows) {
+    launch(gpu, multiply_few_kernel<rows, T>, shape_over_entries(gpu, n / rows, columns), weights,
+           bias.empty() ? nullptr : bias.data(), vectors.data(), a.data(), n, static_cast<int>(inputs),
+           columns);
+  });
+}
+
+/// out [.., N] <- columns [K, N] by symbols; threads as in for_each_entry, each for `Rows` rows, of which N
+/// is a multiple.
+template <int Rows, class T>
 __global__ void pick_columns_kernel(const T* __restrict__ columns, const std::int32_t* __restrict__ symbols,
                                     T* __restrict__ out, Index rows, Index symbol_count, Index count,
                                     FaultWord* faults) {
-  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
+  const Index row = (static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x) * Rows;
   if (row >= rows) return;
   const Index first = static_cast<Index>(blockIdx.x) * blockDim.y * columns_at_once + threadIdx.y;
   Index symbol[columns_at_once];
-  T picked[columns_at_once];
+  Pack<T, Rows> picked[columns_at_once];
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
     const Index column = first + i * blockDim.y;
@@ -97,13 +123,18 @@ __global__ void pick_columns_kernel(const T* __restrict__ columns, const std::in
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
     const bool known = symbol[i] >= 0 && symbol[i] < symbol_count;
-    picked[i] = known ? columns[symbol[i] * rows + row] : std::numeric_limits<T>::quiet_NaN();
+    if (known) {
+      picked[i] = *reinterpret_cast<const Pack<T, Rows>*>(columns + symbol[i] * rows + row);
+    } else {
+#pragma unroll
+      for (T& x : picked[i].x) x = std::numeric_limits<T>::quiet_NaN();
+    }
     if (!known && row == 0) report_fault(faults, Fault::symbol_out_of_range, first + i * blockDim.y);
   }
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
     const Index column = first + i * blockDim.y;
-    if (column < count) out[column * rows + row] = picked[i];
+    if (column < count) *reinterpret_cast<Pack<T, Rows>*>(out + column * rows + row) = picked[i];
   }
 }
 
@@ -129,11 +160,13 @@ void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, Ten
     return cuda::gemm<T>(1, transposed(columns_of(weights)), columns_of(vectors), bias.empty() ? 0 : 1,
                          columns_of(a), precision);
   }
-  if (a.empty()) return;
-  constexpr int rows = 16 / sizeof(T);  // of the longest store
-  const bool is_aligned = reinterpret_cast<std::uintptr_t>(a.data()) % 16 == 0;
-  n % rows == 0 && is_aligned ? multiply_few<rows>(weights, bias, vectors, a)
-                              : multiply_few<1>(weights, bias, vectors, a);
+  multiply_few<T>({weights.data(), k, 1}, k, bias, vectors, a, n);
+}
+
+template <class T>
+void multiply_by_transpose(TensorView<const T> weights, TensorView<const T> vectors, TensorView<T> a) {
+  const Index n = weights.shape()[1];
+  multiply_few<T>({weights.data(), 1, n}, weights.shape()[0], {}, vectors, a, n);
 }
 
 template <class T>
@@ -151,12 +184,14 @@ void pick_columns(TensorView<const T> weights, TensorView<const T> bias,
   });
   if (symbols.empty()) return;
   constexpr unsigned threads = 256;
-  const unsigned x = threads_along_rows(n);
-  const unsigned y = threads / x;
-  launch(gpu, pick_columns_kernel<T>,
-         {.grid = dim3(blocks_for(symbols.size(), Index{y} * columns_at_once), blocks_for(n, x)),
-          .block = dim3(x, y)},
-         transposed, symbols.data(), a.data(), n, k, symbols.size(), gpu.faults());
+  // `columns` begins where a device gives memory, at a multiple of every pack.
+  with_pack<T>(a, n, [&](auto rows) {
+    const unsigned x = threads_along_rows(n / rows), y = threads / x;
+    launch(gpu, pick_columns_kernel<rows, T>,
+           {.grid = dim3(blocks_for(symbols.size(), Index{y} * columns_at_once), blocks_for(n / rows, x)),
+            .block = dim3(x, y)},
+           transposed, symbols.data(), a.data(), n, k, symbols.size(), gpu.faults());
+  });
 }
 
 void check_lengths(TensorView<const std::int32_t> lengths, Index most) {
@@ -171,6 +206,7 @@ void check_lengths(TensorView<const std::int32_t> lengths, Index most) {
 #define ORTHORNN_INSTANTIATE(T)                                                                           \
   template void multiply_vectors<T>(TensorView<const T>, TensorView<const T>, TensorView<const T>,        \
                                     TensorView<T>, Precision);                                            \
+  template void multiply_by_transpose<T>(TensorView<const T>, TensorView<const T>, TensorView<T>);        \
   template void pick_columns<T>(TensorView<const T>, TensorView<const T>, TensorView<const std::int32_t>, \
                                 TensorView<T>, TensorView<T>);
 ORTHORNN_INSTANTIATE(float)

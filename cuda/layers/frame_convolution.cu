@@ -13,6 +13,7 @@
 #include "cuda/core/launch.hpp"
 #include "cuda/core/pack.cuh"
 #include "cuda/core/ptx.cuh"
+#include "cuda/core/sum_partial_rows.cuh"
 #include "cuda/layers/frame_convolution.hpp"
 
 namespace orthornn::cuda {
@@ -416,29 +417,6 @@ __global__ void __launch_bounds__(GradientShape<Side>::most_threads)
   }
 }
 
-constexpr unsigned sum_columns_of_block = 32, sum_rows_of_block = 8;
-
-/// sums [count] += factor times the rows of partial [rows, count]; a thread adds a range of rows, and then
-/// one adds the ranges.
-__global__ void add_partial_gradients(const float* __restrict__ partial, Index rows, Index count,
-                                      float factor, float* __restrict__ sums) {
-  __shared__ float shared[sum_rows_of_block][sum_columns_of_block];
-  const Index column = static_cast<Index>(blockIdx.x) * sum_columns_of_block + threadIdx.x;
-  const Index range = (rows + sum_rows_of_block - 1) / sum_rows_of_block, first = threadIdx.y * range;
-  const Index last = first + range < rows ? first + range : rows;
-  float sum = 0;
-  if (column < count) {
-#pragma unroll 8
-    for (Index row = first; row < last; ++row) sum += partial[row * count + column];
-  }
-  shared[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= count) return;
-  float total = 0;
-  for (unsigned y = 0; y < sum_rows_of_block; ++y) total += shared[y][threadIdx.x];
-  sums[column] += factor * total;
-}
-
 }  // namespace
 
 void add_convolution(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> bias,
@@ -482,10 +460,7 @@ void add_kernel_gradient(const FrameMap& map, TensorView<const float> x, TensorV
             .shared = shape.shared_bytes()},
            Frames{x.data(), height, width, inputs}, Frames{g.data(), height, width, outputs}, shape, tiles,
            partial, is_wide(x.data(), inputs), is_wide(g.data(), outputs));
-    launch(gpu, add_partial_gradients,
-           {.grid = blocks_for(count, sum_columns_of_block),
-            .block = dim3(sum_columns_of_block, sum_rows_of_block)},
-           partial, rows, count, map.factor, d_kernel.data());
+    sum_partial_rows(gpu, partial, rows, count, map.factor, true, d_kernel.data());
   });
 }
 
