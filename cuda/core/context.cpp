@@ -102,7 +102,11 @@ cudaStream_t Context::use_stream(cudaStream_t stream) {
   // The default stream need not wait for itself.
   const bool is_reached = is_behind && lent_is_due_ && stream == default_stream;
   if (caller_has_followed_ && !is_reached) {
-    is_behind ? record_lent() : check(cudaEventRecord(reached_.get(), before));
+    if (is_behind) {
+      record_lent();
+    } else {
+      check(cudaEventRecord(reached_.get(), before));
+    }
     check(cudaStreamWaitEvent(stream, (is_behind ? lent_ : reached_).get(), 0));
   }
   stream_ = stream;
@@ -129,7 +133,13 @@ void Context::return_to_stream(cudaStream_t stream) noexcept {
 }
 
 void Context::record_lent() const {
-  if (lent_is_due_) check(cudaEventRecord(lent_.get(), default_stream));
+  if (!lent_is_due_) return;
+  // The default stream is that of the current GPU, which may be another one.
+  int current = 0;
+  check(cudaGetDevice(&current));
+  check(cudaSetDevice(index_));
+  check(cudaEventRecord(lent_.get(), default_stream));
+  check(cudaSetDevice(current));
   lent_is_due_ = false;
 }
 
@@ -306,7 +316,7 @@ int Context::active_clusters(const void* kernel, const cudaLaunchConfig_t& confi
   return count;
 }
 
-bool Context::is_recording() const { return is_captured(stream()); }
+bool Context::is_recording() const { return is_captured(stream_); }
 
 bool is_captured(cudaStream_t stream) {
   if (stream == default_stream) return false;  // CUDA refuses to capture it

@@ -124,7 +124,8 @@ class Context {
   Owned<cudaEvent_t, cudaEventDestroy> lent_;
   mutable bool own_is_behind_ = false;
   /// Whether `lent_` is still to be recorded. On the default stream, which lives as long as the context, that
-  /// is done when another stream has to wait: the next operation is mostly on the default stream too.
+  /// is done when another stream has to wait: the next operation is mostly on the default stream too. The
+  /// other stream then also waits for what else the default stream has got meanwhile.
   mutable bool lent_is_due_ = false;
   /// Whether the current stream of a caller waited for that too, which a captured one must not.
   bool caller_has_followed_ = true;

@@ -4,7 +4,9 @@
 
 #include "cuda/core/for_each.cuh"
 #include "cuda/core/for_each_entry.cuh"
+#include "cuda/core/pack.cuh"
 #include "cuda/layers/affine_map.hpp"
+#include "cuda/layers/few_outputs.hpp"
 #include "cuda/linalg/gemm.hpp"
 
 namespace orthornn::cuda {
@@ -12,21 +14,16 @@ namespace {
 
 // Up to so many inputs, writing a once counts for more than tensor cores do.
 constexpr int max_fused_inputs = 16;
+static_assert(max_fused_inputs >= most_few_outputs);  // multiply_by_transpose has them as inputs
 
 // Columns that a thread works on side by side: it reads for all of them, then it writes, so that it waits for
 // memory once and not once a column.
 constexpr int columns_at_once = 4;
 
-/// Neighbouring numbers, which are written at once.
-template <class T, int Count>
-struct alignas(Count * sizeof(T)) Pack {
-  T x[Count];
-};
-
 /// Weights W [N, K] as they lie, or as the transpose of what lies there.
 template <class T>
 struct WeightsView {
-  const T* __restrict__ data;
+  const T* data;
   Index row_stride, input_stride;
 };
 
@@ -46,7 +43,7 @@ __global__ void multiply_few_kernel(WeightsView<T> weights, const T* __restrict_
     Pack<T, Rows> b = {};
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
-      if (bias != nullptr) b.x[r] = bias[row + r];
+      if (bias != nullptr) b.of[r] = bias[row + r];
 #pragma unroll
       for (int i = 0; i < max_fused_inputs; ++i) {
         if (i < inputs) w[i][r] = weights.data[(row + r) * weights.row_stride + i * weights.input_stride];
@@ -65,29 +62,28 @@ __global__ void multiply_few_kernel(WeightsView<T> weights, const T* __restrict_
           const Index own = column + j * column_stride;
           const T x = own < columns ? vectors[own * inputs + i] : T{0};
 #pragma unroll
-          for (int r = 0; r < Rows; ++r) sums[j].x[r] += w[i][r] * x;
+          for (int r = 0; r < Rows; ++r) sums[j].of[r] += w[i][r] * x;
         }
       }
 #pragma unroll
       for (int j = 0; j < columns_at_once; ++j) {
         const Index own = column + j * column_stride;
-        if (own < columns) *reinterpret_cast<Pack<T, Rows>*>(a + own * rows + row) = sums[j];
+        if (own < columns) store_pack(sums[j], a + own * rows + row);
       }
     }
   }
 }
 
-/// Calls body(constant) with the most numbers of T, up to 16 bytes, that can be written at once to rows of N
-/// numbers.
+/// Calls body(constant) with the most numbers of T that can be written at once to vectors a [.., N].
 template <class T>
-void with_pack(TensorView<const T> rows, Index n, const auto& body) {
-  const auto fits = [&](std::size_t count) {
-    return n % static_cast<Index>(count) == 0 &&
-           reinterpret_cast<std::uintptr_t>(rows.data()) % (count * sizeof(T)) == 0;
+void with_pack(TensorView<const T> a, Index n, const auto& body) {
+  const auto fits = [&](auto count) {
+    return n % count == 0 && reinterpret_cast<std::uintptr_t>(a.data()) % alignof(Pack<T, count>) == 0;
   };
-  constexpr std::size_t most = 16 / sizeof(T);
-  if (fits(most)) return body(std::integral_constant<int, most>());
-  if (fits(most / 2)) return body(std::integral_constant<int, most / 2>());
+  constexpr std::integral_constant<int, numbers_of_word<T>> word;
+  constexpr std::integral_constant<int, word / 2> half;
+  if (fits(word)) return body(word);
+  if (fits(half)) return body(half);
   body(std::integral_constant<int, 1>());
 }
 
@@ -124,17 +120,17 @@ __global__ void pick_columns_kernel(const T* __restrict__ columns, const std::in
   for (int i = 0; i < columns_at_once; ++i) {
     const bool known = symbol[i] >= 0 && symbol[i] < symbol_count;
     if (known) {
-      picked[i] = *reinterpret_cast<const Pack<T, Rows>*>(columns + symbol[i] * rows + row);
+      picked[i] = load_pack<Rows>(columns + symbol[i] * rows + row);
     } else {
 #pragma unroll
-      for (T& x : picked[i].x) x = std::numeric_limits<T>::quiet_NaN();
+      for (T& x : picked[i].of) x = std::numeric_limits<T>::quiet_NaN();
     }
     if (!known && row == 0) report_fault(faults, Fault::symbol_out_of_range, first + i * blockDim.y);
   }
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
     const Index column = first + i * blockDim.y;
-    if (column < count) *reinterpret_cast<Pack<T, Rows>*>(out + column * rows + row) = picked[i];
+    if (column < count) store_pack(picked[i], out + column * rows + row);
   }
 }
 
@@ -184,7 +180,7 @@ void pick_columns(TensorView<const T> weights, TensorView<const T> bias,
   });
   if (symbols.empty()) return;
   constexpr unsigned threads = 256;
-  // `columns` begins where a device gives memory, at a multiple of every pack.
+  // `columns` begins at a multiple of every pack: scratch is aligned to LentMemory::alignment.
   with_pack<T>(a, n, [&](auto rows) {
     const unsigned x = threads_along_rows(n / rows), y = threads / x;
     launch(gpu, pick_columns_kernel<rows, T>,

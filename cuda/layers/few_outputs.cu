@@ -13,16 +13,16 @@
 namespace orthornn::cuda {
 namespace {
 
-constexpr Index most_outputs = 16;
-/// Lanes share the inputs. Fewer than these are multiplied by cuda/layers/affine_map.cu.
+/// Lanes share the inputs.
 constexpr Index fewest_inputs = warp_size;
-/// Bytes of the weights in shared memory.
+/// The most bytes of the weights in shared memory.
 constexpr std::size_t most_shared = 48 << 10;
 /// A smaller batch does not fill the GPU.
 constexpr Index many_vectors = 4096;
 
 /// Calls body(constant) with a number of outputs that these fit in: kernels have their loops unrolled.
 void with_room_for(Index outputs, const auto& body) {
+  static_assert(most_few_outputs == 16);
   if (outputs <= 4) return body(std::integral_constant<int, 4>());
   if (outputs <= 8) return body(std::integral_constant<int, 8>());
   if (outputs <= 12) return body(std::integral_constant<int, 12>());
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(inputs_of_block* parts)
 template <class T>
 bool takes_few_outputs(Index inputs, Index outputs, Index vectors) {
   const Index rounded = (outputs + 3) / 4 * 4;
-  return outputs <= most_outputs && inputs >= fewest_inputs && vectors >= many_vectors &&
+  return outputs <= most_few_outputs && inputs >= fewest_inputs && vectors >= many_vectors &&
          inputs <= static_cast<Index>(most_shared / sizeof(T)) / rounded;
 }
 
@@ -168,7 +168,7 @@ void few_weights_gradient(TensorView<const T> g, TensorView<const T> vectors, Te
            {.grid = dim3(blocks, blocks_for(inputs, inputs_of_block)), .block = dim3(inputs_of_block, parts)},
            g.data(), vectors.data(), partial, static_cast<int>(inputs), static_cast<int>(outputs), count);
   });
-  sum_partial_rows<T>(gpu, partial, blocks, d_weights.size(), 1, false, d_weights.data());
+  sum_partial_rows<T>(gpu, 1, partial, blocks, d_weights.size(), 0, d_weights.data());
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                              \

@@ -4,6 +4,8 @@
 
 namespace orthornn::cuda {
 
+inline constexpr int most_few_outputs = 16;
+
 /// Whether `map_to_few` and `few_weights_gradient` take a map of K inputs to M outputs, for so many vectors:
 /// for few of them products of matrices are as fast.
 template <class T>

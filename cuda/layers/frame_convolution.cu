@@ -45,48 +45,40 @@ struct Frames {
   const float* data;
   int height, width, channels;
 
-  /// Calls store(place, c, numbers, count) for the channels first .. first + count - 1 of the pixels around a
-  /// tile, Rows x Columns from (row, column) on, which may lie outside the frame: there are zeros. Numbers
-  /// come four at a time where `wide`, else alone. All threads of the block take part.
-  template <int Rows, int Columns>
+  /// Calls visit(place, c, numbers) for the channels first .. first + count - 1, `Size` at a time, of the
+  /// pixels around a tile: Rows x Columns from (row, column) on. `numbers` is null for a place outside the
+  /// frame, where there are zeros. All threads of the block take part.
+  template <int Rows, int Columns, int Size>
   __device__ __forceinline__ void for_each_around(Index frame, int row, int column, int first, int count,
-                                                  bool wide, const auto& store) const {
+                                                  const auto& visit) const {
     const float* const begin = data + frame * height * width * channels + first;
-    const int size = wide ? 4 : 1, packs = count / size;
     // A thread has the same channels of all its pixels, so that it divides by a size that is no constant
     // once.
-    const int thread = static_cast<int>(threadIdx.x), c = thread % packs * size;
+    const int packs = count / Size, thread = static_cast<int>(threadIdx.x), c = thread % packs * Size;
     const int step = static_cast<int>(blockDim.x) / packs;
     if (thread >= step * packs) return;
     for (int place = thread / packs; place < Rows * Columns; place += step) {
       const int y = row + place / Columns, x = column + place % Columns;
       const bool is_inside = y >= 0 && y < height && x >= 0 && x < width;
-      const float* const from = begin + (static_cast<Index>(y) * width + x) * channels + c;
-      Word<float> numbers{};
-      if (is_inside && wide) numbers = load_pack<4>(from);
-      if (is_inside && !wide) numbers.of[0] = *from;
-      store(place, c, numbers, size);
+      visit(place, c, is_inside ? begin + (static_cast<Index>(y) * width + x) * channels + c : nullptr);
     }
   }
 
-  /// Starts copying these channels of the same pixels to shared memory, zeros outside the frame, each to the
-  /// address place(pixel, c). All threads of the block take part.
+  /// Copies them to memory [Rows Columns, stride]; four at a time where `wide`.
   template <int Rows, int Columns>
   __device__ __forceinline__ void copy_around(Index frame, int row, int column, int first, int count,
-                                              const auto& place) const {
-    const float* const begin = data + frame * height * width * channels + first;
-    // A thread has one channel, so that it divides by a size that is no constant once.
-    const int thread = static_cast<int>(threadIdx.x), c = thread % count;
-    const int step = static_cast<int>(blockDim.x) / count;
-    if (thread >= step * count) return;
-    for (int pixel = thread / count; pixel < Rows * Columns; pixel += step) {
-      const int y = row + pixel / Columns, x = column + pixel % Columns;
-      float* const to = place(pixel, c);
-      if (y >= 0 && y < height && x >= 0 && x < width) {
-        ptx::cp_async<sizeof(float)>(to, begin + (static_cast<Index>(y) * width + x) * channels + c);
-      } else {
-        *to = 0;
-      }
+                                              bool wide, float* memory, int stride) const {
+    if (wide) {
+      for_each_around<Rows, Columns, 4>(
+          frame, row, column, first, count, [=](int place, int c, const float* numbers) {
+            store_pack(numbers == nullptr ? Word<float>{} : load_pack<4>(numbers),
+                       memory + place * stride + c);
+          });
+    } else {
+      for_each_around<Rows, Columns, 1>(frame, row, column, first, count,
+                                        [=](int place, int c, const float* number) {
+                                          memory[place * stride + c] = number == nullptr ? 0 : *number;
+                                        });
     }
   }
 };
@@ -165,10 +157,16 @@ template <int Side, int Groups>
 __device__ __forceinline__ void copy_set(const Frames& x, const Sums& to, const auto& tile, int first,
                                          int count, float* set) {
   using Shape = SumShape<Side, Groups>;
-  x.copy_around<Shape::around_rows, Shape::around_columns>(
-      tile.frame, tile.row - Side / 2, tile.column - Side / 2, first, count, [&](int pixel, int c) {
-        return set + c * Shape::input_stride + pixel / Shape::around_columns * Shape::row_stride +
-               pixel % Shape::around_columns;
+  x.for_each_around<Shape::around_rows, Shape::around_columns, 1>(
+      tile.frame, tile.row - Side / 2, tile.column - Side / 2, first, count,
+      [=](int place, int c, const float* number) {
+        float* const own = set + c * Shape::input_stride + place / Shape::around_columns * Shape::row_stride +
+                           place % Shape::around_columns;
+        if (number != nullptr) {
+          ptx::cp_async<sizeof(float)>(own, number);
+        } else {
+          *own = 0;
+        }
       });
   const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs;
   float* const weights = set + Shape::around_numbers;
@@ -352,22 +350,12 @@ __global__ void __launch_bounds__(GradientShape<Side>::most_threads)
   float sums[Side][Shape::own_inputs][own_channels] = {};
   for (Index number = blockIdx.x; number < tiles; number += gridDim.x) {
     const Tile<Shape::rows, Shape::columns> tile(number, x.height, x.width);
-    const auto store_at = [](float* memory, int stride) {
-      return [=](int place, int c, const Word<float>& numbers, int size) {
-        float* const to = memory + place * stride + c;
-        if (size == 4) {
-          store_pack(numbers, to);
-        } else {
-          *to = numbers.of[0];
-        }
-      };
-    };
     __syncthreads();
-    x.for_each_around<Shape::around_rows, Shape::around_columns>(tile.frame, tile.row - reach,
-                                                                 tile.column - reach, first_input, inputs,
-                                                                 wide_inputs, store_at(around, input_stride));
-    g.for_each_around<Shape::rows, Shape::columns>(tile.frame, tile.row, tile.column, first_output, outputs,
-                                                   wide_outputs, store_at(gradients, output_stride));
+    x.copy_around<Shape::around_rows, Shape::around_columns>(tile.frame, tile.row - reach,
+                                                             tile.column - reach, first_input, inputs,
+                                                             wide_inputs, around, input_stride);
+    g.copy_around<Shape::rows, Shape::columns>(tile.frame, tile.row, tile.column, first_output, outputs,
+                                               wide_outputs, gradients, output_stride);
     __syncthreads();
     for (int row = part; row < Shape::rows; row += shape.parts) {
       const float* const of_row =
@@ -421,6 +409,7 @@ __global__ void __launch_bounds__(GradientShape<Side>::most_threads)
 
 void add_convolution(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> bias,
                      TensorView<const float> x, TensorView<float> y, const pointwise::ReluStep<float>& step) {
+  assert(step.h == nullptr || (step.h == y.data() && step.size == map.height * map.width * map.outputs));
   if (y.empty()) return;
   const int inputs = static_cast<int>(map.inputs), outputs = static_cast<int>(map.outputs);
   const KernelView view{kernel.data(), map.inputs * outputs, outputs, 1, false};
@@ -430,6 +419,7 @@ void add_convolution(const FrameMap& map, TensorView<const float> kernel, Tensor
 
 void add_input_gradient(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> g,
                         TensorView<float> d_x, const pointwise::ReluStepBackward<float>& step) {
+  assert(step.d == nullptr || (step.d == d_x.data() && step.size == map.height * map.width * map.inputs));
   if (d_x.empty()) return;
   const int inputs = static_cast<int>(map.inputs), outputs = static_cast<int>(map.outputs);
   const KernelView view{kernel.data(), map.inputs * outputs, 1, outputs, true};
@@ -460,7 +450,7 @@ void add_kernel_gradient(const FrameMap& map, TensorView<const float> x, TensorV
             .shared = shape.shared_bytes()},
            Frames{x.data(), height, width, inputs}, Frames{g.data(), height, width, outputs}, shape, tiles,
            partial, is_wide(x.data(), inputs), is_wide(g.data(), outputs));
-    sum_partial_rows(gpu, partial, rows, count, map.factor, true, d_kernel.data());
+    sum_partial_rows(gpu, map.factor, partial, rows, count, 1.0f, d_kernel.data());
   });
 }
 

@@ -156,6 +156,15 @@ def test_tensors_of_other_kinds_go_to_the_dispatcher(tensor):
     assert torch.equal(ot.transition("cayley", x), ot.transition("cayley", plain))
 
 
+@pytest.mark.parametrize("nowhere", [torch._efficientzerotensor, lambda *n: torch._to_functional_tensor(
+    torch.zeros(*n))], ids=["zeros", "functional"])
+def test_a_tensor_without_memory_is_not_one_that_was_left_out(nowhere):
+    left, right, states = (x.float() for x in FUNCTIONS["rank_one_chain"][1])
+    scales = nowhere(2, 3, 2)
+    found = ot.rank_one_chain(left, right, states, left_scales=scales)[1]
+    assert torch.equal(found, ot.rank_one_chain(left, right, states, left_scales=torch.zeros(2, 3, 2))[1])
+
+
 def test_a_tensor_of_a_transform_that_has_ended_is_the_one_within_it():
     v = escaped()
     with PassOn():

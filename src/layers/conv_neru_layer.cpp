@@ -190,9 +190,10 @@ void ConvNeruLayer<T>::run_backward(const SequenceInput<T>& input, const Backwar
   };
   const auto steps = [&] {
     if (length > 0) for_each_entry(d.device(), n, batch, relu(length - 1));
-    for (Index t = length - 1; t > 0; --t)
-      maps_->hidden.add_input_gradient(hidden_kernel(), d[t], d[t - 1], around_h, relu(t - 1));
-    if (length > 0) maps_->hidden.add_input_gradient(hidden_kernel(), d[0], d_first, around_h);
+    for (Index t = length - 1; t >= 0; --t) {
+      maps_->hidden.add_input_gradient(hidden_kernel(), d[t], t > 0 ? d[t - 1] : d_first, around_h,
+                                       t > 0 ? relu(t - 1) : pointwise::ReluStepBackward<T>{});
+    }
   };
   run_loop(execution_.device, length * maps_->launches_of_step(), records_,
            {input.lengths.data(), states.data(), d.data(), d_last.data(), d_first.data(), around_h.data()},

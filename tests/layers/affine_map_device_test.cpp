@@ -38,7 +38,8 @@ template <class T>
 struct AffineMapRun {
   Tensor<T> weights, bias, x, g, h;
   Tensor<std::int32_t> symbols;
-  Tensor<T> a, d_weights, d_bias, d_modrelu, d_x;
+  Tensor<T> a, without_bias, d_weights, d_bias, d_modrelu;
+  Tensor<T> d_x;  ///< its gradient twice: once written, once added
 
   AffineMapRun(const AffineMapSizes& s, bool use_symbols, Device device)
       : weights(normal_tensor<T>({s.n, s.k}, 1).copy(device)),
@@ -53,6 +54,7 @@ struct AffineMapRun {
       symbols = random_symbols({s.t, s.b}, s.k).copy(device);
     } else {
       x = normal_tensor<T>({s.t, s.b, s.k}, 3).copy(device);
+      without_bias = Tensor<T>(a.shape(), device);
       d_x = Tensor<T>(Shape{s.t, s.b, s.k}, device);
     }
     const AffineMap<T> map(s.k, s.n, device);
@@ -67,6 +69,9 @@ struct AffineMapRun {
     map.backward(input, weights, g,
                  {.weights = d_weights, .bias = d_bias, .signed_bias = d_modrelu, .states = h, .input = d_x},
                  scratch);
+    if (use_symbols) return;
+    map.forward(input, weights, {}, without_bias, scratch);
+    map.backward(input, weights, g, {.weights = d_weights, .input = d_x, .mode = Gradients::add}, scratch);
   }
 };
 
@@ -90,7 +95,10 @@ TEMPLATE_TEST_CASE("an affine map on a GPU is that of the CPU", "[cuda]", float,
       CHECK(error(found.d_weights, expected.d_weights) <= bound);
       CHECK(error(found.d_bias, expected.d_bias) <= bound);
       CHECK(error(found.d_modrelu, expected.d_modrelu) <= bound);
-      if (!use_symbols) CHECK(error(found.d_x, expected.d_x) <= tolerance::rounding<T>(s.n));
+      if (!use_symbols) {
+        CHECK(error(found.without_bias, expected.without_bias) <= tolerance::rounding<T>(s.k));
+        CHECK(error(found.d_x, expected.d_x) <= tolerance::rounding<T>(s.n));
+      }
       const AffineMapRun<T> again(s, use_symbols, *device);
       CHECK(same_bits(again.d_weights.copy(Device::cpu()), found.d_weights.copy(Device::cpu())));
       CHECK(same_bits(again.d_bias.copy(Device::cpu()), found.d_bias.copy(Device::cpu())));

@@ -103,7 +103,8 @@ TEST_CASE("a convolution of frames on a GPU with a step of relu does what both d
   // Channels in words, words that are not aligned, single channels, and neighbourhoods that are copied.
   for (const auto& [sizes, shift] :
        {std::pair(Sizes{9, 20, 3, 8, 8}, 0), std::pair(Sizes{9, 20, 3, 8, 8}, 1),
-        std::pair(Sizes{17, 33, 5, 3, 10}, 0), std::pair(Sizes{4, 5, 7, 2, 3}, 0)}) {
+        std::pair(Sizes{9, 20, 3, 36, 20}, 0), std::pair(Sizes{17, 33, 5, 3, 10}, 0),
+        std::pair(Sizes{4, 5, 7, 2, 3}, 0)}) {
     CAPTURE(sizes.side, sizes.inputs, shift);
     const auto together = after_steps(sizes, *device, shift, false),
                apart = after_steps(sizes, *device, shift, true);

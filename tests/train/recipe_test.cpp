@@ -48,6 +48,10 @@ TEST_CASE("The transition of long copying learns more slowly", "[recipe]") {
   CHECK(rate(100) == rate(380));
   CHECK(rate(780) == rate(380) / 2);
   CHECK(rate(1980) == rate(380) / 5);
+  // A free matrix has a limit of its own.
+  const Recipe free = recipe_for(CopyingTask({.delay = 1980}), {cell_of(Unconstrained{})});
+  CHECK(free.learning_rate == 0.4 / 2000);
+  CHECK(free.learning_rate_orthogonal == free.learning_rate / 10);
 }
 
 TEST_CASE("A point that is a transition changes less in a step, the longer the sequences are", "[recipe]") {
@@ -57,10 +61,9 @@ TEST_CASE("A point that is a transition changes less in a step, the longer the s
   CHECK(rate(10, cell_of(OrthogonalMatrix{})) == 5e-3);
   CHECK(rate(100, cell_of(OrthogonalMatrix{})) == 1e-3);
   CHECK(rate(400, cell_of(OrthogonalMatrix{})) == 0.25e-3);
+  CHECK(rate(400, Residual{{cell_of(OrthogonalMatrix{})}}) == 0.25e-3);
   // Others act once.
   CHECK(rate(400, OrthogonalCell{.input_matrix = InputMatrix::matrix}) == 5e-3);
-  const Recipe limited = recipe_for(AddingTask({.length = 400}), {cell_of(OrthogonalMatrix{})});
-  CHECK(recipe_for_points(limited).learning_rate_orthogonal == limited.learning_rate_orthogonal);
 }
 
 TEST_CASE("Points of a Stiefel manifold have the optimizer that keeps them there", "[recipe]") {

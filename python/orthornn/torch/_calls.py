@@ -103,8 +103,15 @@ def bytes_of(function: Callable, *arguments: Any) -> int:
 
 
 def addresses(*tensors: Tensor | None) -> list[int]:
-    """Addresses of tensors, 0 for None."""
-    return [0 if x is None else x.data_ptr() for x in tensors]
+    """Addresses of tensors, 0 for None. Raises RuntimeError for numbers that are nowhere in memory: to the C
+    interface 0 is an array that was left out."""
+    return [0 if x is None else x.data_ptr() or _no_address(x) for x in tensors]
+
+
+def _no_address(tensor: Tensor) -> int:
+    if tensor.numel() > 0:
+        raise RuntimeError("expected tensors with numbers in memory")
+    return 0
 
 
 def memory(like: Tensor, count: int) -> Tensor:
@@ -129,7 +136,7 @@ def shape_of_rows(tensor: Tensor, other: Tensor) -> tuple[int, ...]:
 
 
 def empty_rows(tensor: Tensor, other: Tensor) -> Tensor:
-    """Memory for a tensor of that shape, like `tensor`."""
+    """Memory for a tensor like `tensor` with the last size of another one."""
     return tensor.new_empty(*shape_of_rows(tensor, other))
 
 

@@ -75,10 +75,10 @@ def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit
 
 def _new_states(queries, values, betas, batch):
     """Memory for states, which have the type of step sizes."""
-    return betas.new_empty(batch, *_shape_of_state(queries, values))
+    return betas.new_empty(batch, *_shape_state_shape(queries, values))
 
 
-def _shape_of_state(queries, values):
+def _shape_state_shape(queries, values):
     return *queries.shape[-2:], values.shape[-1]
 
 
@@ -89,19 +89,19 @@ def _make_forward(queries, keys, values, betas, log_decays, removals, initial_st
     _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
            batch)
     return (_structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys),
-            shape_of_rows(queries, values), _shape_of_state(queries, values))
+            shape_of_rows(queries, values), _shape_state_shape(queries, values))
 
 
 def _forward(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens, form,
              scale, unit_keys, keeps):
     tensors = (queries, keys, values, betas, log_decays, removals, initial_states)
     key = (form, scale, unit_keys, precision_of(queries), key_of(*tensors))
-    product, of_outputs, of_state, places, kept_count, count = PLANS.forward(
+    product, output_shape, state_shape, places, kept_count, count = PLANS.forward(
         key, queries, lengths, cu_seqlens, keeps, _make_forward, *tensors, lengths, cu_seqlens, form, scale,
         unit_keys)
     inputs = contiguous(*tensors)
-    outputs = queries.new_empty(*of_outputs)
-    final_states = betas.new_empty(places.layout.batch, *of_state)
+    outputs = queries.new_empty(*output_shape)
+    final_states = betas.new_empty(places.layout.batch, *state_shape)
     saved, workspace = memory(queries, kept_count) if keeps else None, workspace_of(queries, count)
     library().orthornn_delta_product_forward(
         device_of(queries), product, places.layout, _abi.DeltaInputs(*addresses(*inputs)),
@@ -128,7 +128,7 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
 
 def _make_backward(queries, keys, values, log_decays, removals, lengths, cu_seqlens, form, scale, unit_keys):
     check_places("queries", queries, lengths, cu_seqlens, 2)
-    return _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys),
+    return (_structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys),)
 
 
 def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
@@ -239,9 +239,9 @@ def _make_step(queries, keys, values, betas, log_decays, removals, states, scale
 def _step(queries, keys, values, betas, log_decays, removals, states, scale, unit_keys):
     tensors = (queries, keys, values, betas, log_decays, removals)
     key = ("delta_product_step", scale, unit_keys, precision_of(queries), key_of(*tensors, states))
-    product, of_outputs = kept(key, _make_step, *tensors, states, scale, unit_keys)
+    product, output_shape = kept(key, _make_step, *tensors, states, scale, unit_keys)
     inputs = contiguous(*tensors)
-    outputs = queries.new_empty(*of_outputs)
+    outputs = queries.new_empty(*output_shape)
     own = states.contiguous()
     library().orthornn_delta_product_step(device_of(queries), product, queries.shape[0],
                                           _abi.DeltaInputs(*addresses(*inputs)), *addresses(own, outputs))

@@ -6,8 +6,8 @@ tensors of transforms have keys of their own. Where the thread has the keys of a
 those of new tensors, the dispatcher does nothing but record the gradient and call the kernel.
 
 To ask for the keys of all tensors takes a fifth of a small call. Tensors of other kinds than new ones have
-another class, another device, a sign to be changed, or no numbers in memory. The last kind makes a kernel
-fail before it has done anything, so keys of tensors are asked for after an error alone.
+another class, another device, a sign to be changed, or no numbers in memory. The last kind has no addresses, so a
+kernel fails before it has done anything. Therefore keys of tensors are asked for after an error alone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def directly(schema: str, operation: Callable, kernel: Callable, setup: Callable
         try:
             return way(*arguments)
         except Exception:
-            if all(map(_is_plain, tensors)):
+            if _are_plain(tensors):
                 raise
         return operation(*arguments)
 
@@ -124,10 +124,14 @@ def _bits_of(key: str) -> int:
 _USUAL_KEYS = set() if _dispatch_keys is None else _usual_keys()
 
 
-def _is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor has the keys of a new one on its device."""
-    keys = set()
-    for inference in False, True:
-        with torch.inference_mode(inference):
-            keys.add(_dispatch_keys(torch.empty(0, device=tensor.device)).raw_repr())
-    return _dispatch_keys(tensor).raw_repr() in keys
+def _are_plain(tensors: list[Tensor]) -> bool:
+    """Whether tensors have the keys of new ones on their devices. It is true where the device has failed."""
+    plain = set()
+    try:
+        for device in {x.device for x in tensors}:
+            for inference in False, True:
+                with torch.inference_mode(inference):
+                    plain.add(_dispatch_keys(torch.empty(0, device=device)).raw_repr())
+    except RuntimeError:
+        return True
+    return all(_dispatch_keys(x).raw_repr() in plain for x in tensors)

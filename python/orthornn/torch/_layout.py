@@ -50,34 +50,34 @@ class PlacedPlans:
     def forward(self, key, like, lengths, cu_seqlens, keeps, make, *arguments):
         """What `make` makes, the places, and the bytes of what is kept, 0 unless `keeps`, and of
         workspace."""
-        return self._plan(self._forward_sizes, (self.name, keeps, key), like, lengths, cu_seqlens, make,
+        return self._plan((self.name, keeps, key), self._forward_sizes, like, lengths, cu_seqlens, make,
                           *arguments)
 
     def backward(self, key, like, lengths, cu_seqlens, make, *arguments):
         """What `make` makes, the places, and the bytes of workspace."""
-        return self._plan(self._backward_sizes, (self.name, key), like, lengths, cu_seqlens, make, *arguments)
+        return self._plan((self.name, key), self._backward_sizes, like, lengths, cu_seqlens, make, *arguments)
 
     def _forward_sizes(self, key, *problem):
         _, keeps, _ = key
         saved = bytes_of(self._function("saved"), *problem) if keeps else 0
         return saved, bytes_of(self._function("forward_workspace"), *problem, int(keeps))
 
-    def _backward_sizes(self, key, *problem):
-        return bytes_of(self._function("backward_workspace"), *problem),
+    def _backward_sizes(self, _key, *problem):
+        return (bytes_of(self._function("backward_workspace"), *problem),)
 
     def _function(self, what):
         return getattr(library(), f"orthornn_{self.name}_{what}")
 
-    def _plan(self, sizes, key, like, lengths, cu_seqlens, make, *arguments):
+    def _plan(self, key, sizes, like, lengths, cu_seqlens, make, *arguments):
         if lengths is None and cu_seqlens is None:
-            return kept(key, self._placed, sizes, key, like, lengths, cu_seqlens, make, *arguments)
+            return kept(key, self._plan_without_lengths, key, sizes, like, make, *arguments)
         made = kept((key, key_of(lengths, cu_seqlens)), make, *arguments)
-        return self._with_places(made, sizes, key, like, lengths, cu_seqlens)
+        return self._placed(made, key, sizes, like, lengths, cu_seqlens)
 
-    def _placed(self, sizes, key, like, lengths, cu_seqlens, make, *arguments):
-        return self._with_places(make(*arguments), sizes, key, like, lengths, cu_seqlens)
+    def _plan_without_lengths(self, key, sizes, like, make, *arguments):
+        return self._placed(make(*arguments), key, sizes, like, None, None)
 
-    def _with_places(self, made, sizes, key, like, lengths, cu_seqlens):
+    def _placed(self, made, key, sizes, like, lengths, cu_seqlens):
         places = Places(like.shape, lengths, cu_seqlens)
         return *made, places, *sizes(key, device_of_key(device_key(like)), made[0], places.layout)
 

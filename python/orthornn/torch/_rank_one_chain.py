@@ -41,10 +41,10 @@ def _make_forward(left, right, initial_states, left_scales, right_scales, length
 
 def _forward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, keeps):
     tensors = (left, right, initial_states, left_scales, right_scales)
-    chain, of_outputs, places, kept_count, count = PLANS.forward(
+    chain, output_shape, places, kept_count, count = PLANS.forward(
         key_of(*tensors), left, lengths, cu_seqlens, keeps, _make_forward, *tensors, lengths, cu_seqlens)
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
-    outputs, final_states = left.new_empty(*of_outputs), empty_as(initial_states)
+    outputs, final_states = left.new_empty(*output_shape), empty_as(initial_states)
     saved, workspace = memory(left, kept_count) if keeps else None, workspace_of(left, count)
     library().orthornn_rank_one_chain_forward(
         device_of(left), chain, places.layout, _abi.ChainInputs(*addresses(*inputs)),
@@ -67,7 +67,7 @@ def _forward_fake(left, right, initial_states, left_scales, right_scales, length
 
 
 def _make_backward(left, initial_states):
-    return _structure_of(left, initial_states),
+    return (_structure_of(left, initial_states),)
 
 
 def _backward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, saved, d_outputs,
