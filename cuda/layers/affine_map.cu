@@ -1,12 +1,9 @@
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 #include "cuda/core/for_each.cuh"
 #include "cuda/core/for_each_entry.cuh"
-#include "cuda/core/pack.cuh"
 #include "cuda/layers/affine_map.hpp"
-#include "cuda/layers/few_outputs.hpp"
 #include "cuda/linalg/gemm.hpp"
 
 namespace orthornn::cuda {
@@ -14,24 +11,22 @@ namespace {
 
 // Up to so many inputs, writing a once counts for more than tensor cores do.
 constexpr int max_fused_inputs = 16;
-static_assert(max_fused_inputs >= most_few_outputs);  // multiply_by_transpose has them as inputs
 
 // Columns that a thread works on side by side: it reads for all of them, then it writes, so that it waits for
 // memory once and not once a column.
 constexpr int columns_at_once = 4;
 
-/// Weights W [N, K] as they lie, or as the transpose of what lies there.
-template <class T>
-struct WeightsView {
-  const T* data;
-  Index row_stride, input_stride;
+/// Neighbouring numbers, which are written at once.
+template <class T, int Count>
+struct alignas(Count * sizeof(T)) Pack {
+  T x[Count];
 };
 
 /// a [.., N] <- W x + b for at most max_fused_inputs inputs; threads as in for_each_entry, each for `Rows`
 /// rows, of which N is a multiple. A thread reads its rows of W once: those of neighbours are far apart, so
 /// each read of one costs as many lines as threads.
 template <int Rows, class T>
-__global__ void multiply_few_kernel(WeightsView<T> weights, const T* __restrict__ bias,
+__global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __restrict__ bias,
                                     const T* __restrict__ vectors, T* __restrict__ a, Index rows, int inputs,
                                     Index columns) {
   const Index row_stride = static_cast<Index>(gridDim.y) * blockDim.x;
@@ -43,10 +38,10 @@ __global__ void multiply_few_kernel(WeightsView<T> weights, const T* __restrict_
     Pack<T, Rows> b = {};
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
-      if (bias != nullptr) b.of[r] = bias[row + r];
+      if (bias != nullptr) b.x[r] = bias[row + r];
 #pragma unroll
       for (int i = 0; i < max_fused_inputs; ++i) {
-        if (i < inputs) w[i][r] = weights.data[(row + r) * weights.row_stride + i * weights.input_stride];
+        if (i < inputs) w[i][r] = weights[(row + r) * inputs + i];
       }
     }
     for (Index column = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y; column < columns;
@@ -62,55 +57,38 @@ __global__ void multiply_few_kernel(WeightsView<T> weights, const T* __restrict_
           const Index own = column + j * column_stride;
           const T x = own < columns ? vectors[own * inputs + i] : T{0};
 #pragma unroll
-          for (int r = 0; r < Rows; ++r) sums[j].of[r] += w[i][r] * x;
+          for (int r = 0; r < Rows; ++r) sums[j].x[r] += w[i][r] * x;
         }
       }
 #pragma unroll
       for (int j = 0; j < columns_at_once; ++j) {
         const Index own = column + j * column_stride;
-        if (own < columns) store_pack(sums[j], a + own * rows + row);
+        if (own < columns) *reinterpret_cast<Pack<T, Rows>*>(a + own * rows + row) = sums[j];
       }
     }
   }
 }
 
-/// Calls body(constant) with the most numbers of T that can be written at once to vectors a [.., N].
-template <class T>
-void with_pack(TensorView<const T> a, Index n, const auto& body) {
-  const auto fits = [&](auto count) {
-    return n % count == 0 && reinterpret_cast<std::uintptr_t>(a.data()) % alignof(Pack<T, count>) == 0;
-  };
-  constexpr std::integral_constant<int, numbers_of_word<T>> word;
-  constexpr std::integral_constant<int, word / 2> half;
-  if (fits(word)) return body(word);
-  if (fits(half)) return body(half);
-  body(std::integral_constant<int, 1>());
-}
-
-template <class T>
-void multiply_few(const WeightsView<T>& weights, Index inputs, TensorView<const T> bias,
-                  TensorView<const T> vectors, TensorView<T> a, Index n) {
-  if (a.empty()) return;
-  const Context& gpu = context(a.device());
-  const Index columns = a.size() / n;
-  with_pack<T>(a, n, [&](auto rows) {
-    launch(gpu, multiply_few_kernel<rows, T>, shape_over_entries(gpu, n / rows, columns), weights,
-           bias.empty() ? nullptr : bias.data(), vectors.data(), a.data(), n, static_cast<int>(inputs),
-           columns);
-  });
-}
-
-/// out [.., N] <- columns [K, N] by symbols; threads as in for_each_entry, each for `Rows` rows, of which N
-/// is a multiple.
 template <int Rows, class T>
+void multiply_few(TensorView<const T> weights, TensorView<const T> bias, TensorView<const T> vectors,
+                  TensorView<T> a) {
+  const Context& gpu = context(a.device());
+  const Index n = weights.shape()[0], columns = a.size() / n;
+  launch(gpu, multiply_few_kernel<Rows, T>, shape_over_entries(gpu, n / Rows, columns), weights.data(),
+         bias.empty() ? nullptr : bias.data(), vectors.data(), a.data(), n,
+         static_cast<int>(weights.shape()[1]), columns);
+}
+
+/// out [.., N] <- columns [K, N] by symbols; threads as in for_each_entry.
+template <class T>
 __global__ void pick_columns_kernel(const T* __restrict__ columns, const std::int32_t* __restrict__ symbols,
                                     T* __restrict__ out, Index rows, Index symbol_count, Index count,
                                     FaultWord* faults) {
-  const Index row = (static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x) * Rows;
+  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
   const Index first = static_cast<Index>(blockIdx.x) * blockDim.y * columns_at_once + threadIdx.y;
   Index symbol[columns_at_once];
-  Pack<T, Rows> picked[columns_at_once];
+  T picked[columns_at_once];
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
     const Index column = first + i * blockDim.y;
@@ -119,18 +97,13 @@ __global__ void pick_columns_kernel(const T* __restrict__ columns, const std::in
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
     const bool known = symbol[i] >= 0 && symbol[i] < symbol_count;
-    if (known) {
-      picked[i] = load_pack<Rows>(columns + symbol[i] * rows + row);
-    } else {
-#pragma unroll
-      for (T& x : picked[i].of) x = std::numeric_limits<T>::quiet_NaN();
-    }
+    picked[i] = known ? columns[symbol[i] * rows + row] : std::numeric_limits<T>::quiet_NaN();
     if (!known && row == 0) report_fault(faults, Fault::symbol_out_of_range, first + i * blockDim.y);
   }
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
     const Index column = first + i * blockDim.y;
-    if (column < count) store_pack(picked[i], out + column * rows + row);
+    if (column < count) out[column * rows + row] = picked[i];
   }
 }
 
@@ -156,13 +129,11 @@ void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, Ten
     return cuda::gemm<T>(1, transposed(columns_of(weights)), columns_of(vectors), bias.empty() ? 0 : 1,
                          columns_of(a), precision);
   }
-  multiply_few<T>({weights.data(), k, 1}, k, bias, vectors, a, n);
-}
-
-template <class T>
-void multiply_by_transpose(TensorView<const T> weights, TensorView<const T> vectors, TensorView<T> a) {
-  const Index n = weights.shape()[1];
-  multiply_few<T>({weights.data(), 1, n}, weights.shape()[0], {}, vectors, a, n);
+  if (a.empty()) return;
+  constexpr int rows = 16 / sizeof(T);  // of the longest store
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(a.data()) % 16 == 0;
+  n % rows == 0 && is_aligned ? multiply_few<rows>(weights, bias, vectors, a)
+                              : multiply_few<1>(weights, bias, vectors, a);
 }
 
 template <class T>
@@ -180,14 +151,12 @@ void pick_columns(TensorView<const T> weights, TensorView<const T> bias,
   });
   if (symbols.empty()) return;
   constexpr unsigned threads = 256;
-  // `columns` begins at a multiple of every pack: scratch is aligned to LentMemory::alignment.
-  with_pack<T>(a, n, [&](auto rows) {
-    const unsigned x = threads_along_rows(n / rows), y = threads / x;
-    launch(gpu, pick_columns_kernel<rows, T>,
-           {.grid = dim3(blocks_for(symbols.size(), Index{y} * columns_at_once), blocks_for(n / rows, x)),
-            .block = dim3(x, y)},
-           transposed, symbols.data(), a.data(), n, k, symbols.size(), gpu.faults());
-  });
+  const unsigned x = threads_along_rows(n);
+  const unsigned y = threads / x;
+  launch(gpu, pick_columns_kernel<T>,
+         {.grid = dim3(blocks_for(symbols.size(), Index{y} * columns_at_once), blocks_for(n, x)),
+          .block = dim3(x, y)},
+         transposed, symbols.data(), a.data(), n, k, symbols.size(), gpu.faults());
 }
 
 void check_lengths(TensorView<const std::int32_t> lengths, Index most) {
@@ -202,7 +171,6 @@ void check_lengths(TensorView<const std::int32_t> lengths, Index most) {
 #define ORTHORNN_INSTANTIATE(T)                                                                           \
   template void multiply_vectors<T>(TensorView<const T>, TensorView<const T>, TensorView<const T>,        \
                                     TensorView<T>, Precision);                                            \
-  template void multiply_by_transpose<T>(TensorView<const T>, TensorView<const T>, TensorView<T>);        \
   template void pick_columns<T>(TensorView<const T>, TensorView<const T>, TensorView<const std::int32_t>, \
                                 TensorView<T>, TensorView<T>);
 ORTHORNN_INSTANTIATE(float)

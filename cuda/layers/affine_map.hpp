@@ -13,10 +13,6 @@ template <class T>
 void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, TensorView<const T> vectors,
                       TensorView<T> a, Precision precision);
 
-/// a [R, K] <- W^T g for the weights W [N, K] of few outputs (cuda/layers/few_outputs.hpp), and g [R, N].
-template <class T>
-void multiply_by_transpose(TensorView<const T> weights, TensorView<const T> g, TensorView<T> a);
-
 /// a [T, B, N] <- column x_tb of the weights [N, K] plus bias [N]. `columns` [K, N] is scratch. A symbol
 /// outside 0 .. K - 1 is a fault and gives NaN.
 template <class T>

@@ -12,8 +12,6 @@
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
 #include "cuda/core/pack.cuh"
-#include "cuda/core/ptx.cuh"
-#include "cuda/core/sum_partial_rows.cuh"
 #include "cuda/layers/frame_convolution.hpp"
 
 namespace orthornn::cuda {
@@ -45,40 +43,27 @@ struct Frames {
   const float* data;
   int height, width, channels;
 
-  /// Calls visit(place, c, numbers) for the channels first .. first + count - 1, `Size` at a time, of the
-  /// pixels around a tile: Rows x Columns from (row, column) on. `numbers` is null for a place outside the
-  /// frame, where there are zeros. All threads of the block take part.
-  template <int Rows, int Columns, int Size>
+  /// Calls store(place, c, numbers, count) for the channels first .. first + count - 1 of the pixels around a
+  /// tile, Rows x Columns from (row, column) on, which may lie outside the frame: there are zeros. Numbers
+  /// come four at a time where `wide`, else alone. All threads of the block take part.
+  template <int Rows, int Columns>
   __device__ __forceinline__ void for_each_around(Index frame, int row, int column, int first, int count,
-                                                  const auto& visit) const {
+                                                  bool wide, const auto& store) const {
     const float* const begin = data + frame * height * width * channels + first;
+    const int size = wide ? 4 : 1, packs = count / size;
     // A thread has the same channels of all its pixels, so that it divides by a size that is no constant
     // once.
-    const int packs = count / Size, thread = static_cast<int>(threadIdx.x), c = thread % packs * Size;
+    const int thread = static_cast<int>(threadIdx.x), c = thread % packs * size;
     const int step = static_cast<int>(blockDim.x) / packs;
     if (thread >= step * packs) return;
     for (int place = thread / packs; place < Rows * Columns; place += step) {
       const int y = row + place / Columns, x = column + place % Columns;
       const bool is_inside = y >= 0 && y < height && x >= 0 && x < width;
-      visit(place, c, is_inside ? begin + (static_cast<Index>(y) * width + x) * channels + c : nullptr);
-    }
-  }
-
-  /// Copies them to memory [Rows Columns, stride]; four at a time where `wide`.
-  template <int Rows, int Columns>
-  __device__ __forceinline__ void copy_around(Index frame, int row, int column, int first, int count,
-                                              bool wide, float* memory, int stride) const {
-    if (wide) {
-      for_each_around<Rows, Columns, 4>(
-          frame, row, column, first, count, [=](int place, int c, const float* numbers) {
-            store_pack(numbers == nullptr ? Word<float>{} : load_pack<4>(numbers),
-                       memory + place * stride + c);
-          });
-    } else {
-      for_each_around<Rows, Columns, 1>(frame, row, column, first, count,
-                                        [=](int place, int c, const float* number) {
-                                          memory[place * stride + c] = number == nullptr ? 0 : *number;
-                                        });
+      const float* const from = begin + (static_cast<Index>(y) * width + x) * channels + c;
+      Word<float> numbers{};
+      if (is_inside && wide) numbers = load_pack<4>(from);
+      if (is_inside && !wide) numbers.of[0] = *from;
+      store(place, c, numbers, size);
     }
   }
 };
@@ -101,8 +86,8 @@ struct KernelView {
   Index offset_stride, input_stride, output_stride;
   bool mirrored;
 
-  __device__ const float* at(int offset, int input, int output) const {
-    return data + offset * offset_stride + input * input_stride + output * output_stride;
+  __device__ float at(int offset, int input, int output) const {
+    return data[offset * offset_stride + input * input_stride + output * output_stride];
   }
 };
 
@@ -131,86 +116,56 @@ struct SumShape {
   static constexpr int rows = 16, columns = 16, own_pixels = 8;
   static constexpr int threads = rows * columns / own_pixels * Groups;
   static constexpr int outputs = own_channels * Groups;
-  /// Inputs of a set. A block has two sets: while it multiplies one, the next is on its way. A GPU runs most
-  /// blocks of a batch at once, so they load at the same time, and none hides the loads of another.
-  static constexpr int inputs = Side == 3 ? 8 : 4;
+  /// Inputs at a time.
+  static constexpr int inputs = 8;
   static constexpr int around_rows = rows + Side - 1, around_columns = columns + Side - 1;
   /// From row to row: a multiple of four, for words; an odd one, so that eight rows lie in different banks.
   static constexpr int row_stride = (around_columns + 3) / 8 * 8 + 4;
-  /// From input to input. For side 3 this is 12 modulo 32, so the eight inputs of four neighbouring pixels,
-  /// which a warp copies at once, lie in different banks.
+  /// From input to input. Four times this is 16 modulo 32 numbers for side 3, so two words of 16 neighbouring
+  /// pixels, which a warp stores at once, lie in different banks.
   static constexpr int input_stride = around_rows * row_stride + 4;
   /// Numbers of a row that a thread reads, in whole words.
   static constexpr int read_columns = (own_pixels + Side - 1 + 3) / 4 * 4;
-  static constexpr int around_numbers = inputs * input_stride;
-  static constexpr int set_numbers = around_numbers + inputs * Side * Side * outputs;
-  static constexpr std::size_t shared_bytes = sizeof(float) * 2 * set_numbers;
-  /// On a multiprocessor, whose registers are enough for 512 threads with 128 each.
-  static constexpr int blocks_at_once = 512 / threads;
+  static constexpr int kernel_numbers = inputs * Side * Side * outputs;
+  static constexpr std::size_t shared_bytes = sizeof(float) * (inputs * input_stride + kernel_numbers);
   static_assert(row_stride >= around_columns && row_stride % 8 == 4);
   static_assert(columns - own_pixels + read_columns <= row_stride);
 };
 
-/// Starts copying the inputs first .. first + count - 1 of the pixels around a tile, and the kernel for them,
-/// to a set in shared memory.
 template <int Side, int Groups>
-__device__ __forceinline__ void copy_set(const Frames& x, const Sums& to, const auto& tile, int first,
-                                         int count, float* set) {
+__global__ void __launch_bounds__(SumShape<Side, Groups>::threads)
+    add_convolution_kernel(Frames x, Sums to, bool wide, bool wide_outputs) {
   using Shape = SumShape<Side, Groups>;
-  x.for_each_around<Shape::around_rows, Shape::around_columns, 1>(
-      tile.frame, tile.row - Side / 2, tile.column - Side / 2, first, count,
-      [=](int place, int c, const float* number) {
-        float* const own = set + c * Shape::input_stride + place / Shape::around_columns * Shape::row_stride +
-                           place % Shape::around_columns;
-        if (number != nullptr) {
-          ptx::cp_async<sizeof(float)>(own, number);
-        } else {
-          *own = 0;
-        }
-      });
-  const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs;
-  float* const weights = set + Shape::around_numbers;
-  for (int i = static_cast<int>(threadIdx.x); i < count * Side * Side * Shape::outputs; i += Shape::threads) {
-    const int output = i % Shape::outputs, offset = i / Shape::outputs % (Side * Side),
-              input = i / (Shape::outputs * Side * Side);
-    const int lies_at = to.kernel.mirrored ? Side * Side - 1 - offset : offset, own = first_output + output;
-    if (own < to.outputs) {
-      ptx::cp_async<sizeof(float)>(weights + i, to.kernel.at(lies_at, first + input, own));
-    } else {
-      weights[i] = 0;
-    }
-  }
-  ptx::cp_async_commit();
-}
-
-template <int Side, int Groups>
-__global__ void __launch_bounds__(SumShape<Side, Groups>::threads, SumShape<Side, Groups>::blocks_at_once)
-    add_convolution_kernel(Frames x, Sums to, bool wide_outputs) {
-  using Shape = SumShape<Side, Groups>;
-  float* const sets = reinterpret_cast<float*>(dynamic_shared_memory());
+  constexpr int reach = Side / 2;
+  float* const around = reinterpret_cast<float*>(dynamic_shared_memory());
+  float* const weights = around + Shape::inputs * Shape::input_stride;
   const Tile<Shape::rows, Shape::columns> tile(blockIdx.x, x.height, x.width);
   const int thread = static_cast<int>(threadIdx.x), group = thread % Groups, segment = thread / Groups;
   const int row = segment % Shape::rows, column = segment / Shape::rows * Shape::own_pixels;
   const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs;
-  const auto copy_from = [&](int first, int set) {
-    copy_set<Side, Groups>(x, to, tile, first, min(Shape::inputs, x.channels - first),
-                           sets + set * Shape::set_numbers);
-  };
 
   float sums[Shape::own_pixels][own_channels] = {};
-  copy_from(0, 0);
-  for (int first = 0, set = 0; first < x.channels; first += Shape::inputs, set ^= 1) {
+  for (int first = 0; first < x.channels; first += Shape::inputs) {
     const int count = min(Shape::inputs, x.channels - first);
-    if (first + Shape::inputs < x.channels) {
-      copy_from(first + Shape::inputs, set ^ 1);
-      ptx::cp_async_wait<1>();
-    } else {
-      ptx::cp_async_wait<0>();
+    __syncthreads();
+    x.for_each_around<Shape::around_rows, Shape::around_columns>(
+        tile.frame, tile.row - reach, tile.column - reach, first, count, wide,
+        [&](int place, int c, const Word<float>& numbers, int size) {
+          const int at = place / Shape::around_columns * Shape::row_stride + place % Shape::around_columns;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            if (i < size) around[(c + i) * Shape::input_stride + at] = numbers.of[i];
+          }
+        });
+    for (int i = thread; i < count * Side * Side * Shape::outputs; i += Shape::threads) {
+      const int output = i % Shape::outputs, offset = i / Shape::outputs % (Side * Side),
+                input = i / (Shape::outputs * Side * Side);
+      const int lies_at = to.kernel.mirrored ? Side * Side - 1 - offset : offset, own = first_output + output;
+      weights[i] = own < to.outputs ? to.kernel.at(lies_at, first + input, own) : 0.0f;
     }
     __syncthreads();
-    const float* const around = sets + set * Shape::set_numbers;
     const float* of_input = around + row * Shape::row_stride + column;
-    const float* of_weights = around + Shape::around_numbers + group * own_channels;
+    const float* of_weights = weights + group * own_channels;
     for (int input = 0; input < count; ++input, of_input += Shape::input_stride) {
 #pragma unroll
       for (int dy = 0; dy < Side; ++dy) {
@@ -235,7 +190,6 @@ __global__ void __launch_bounds__(SumShape<Side, Groups>::threads, SumShape<Side
         }
       }
     }
-    __syncthreads();
   }
 
   const int own_row = tile.row + row, own_output = first_output + group * own_channels;
@@ -276,7 +230,7 @@ void add_sums(const Context& gpu, Index tiles, const Frames& x, const Sums& sums
   const unsigned ranges = blocks_for(sums.outputs, Shape::outputs);
   launch(gpu, add_convolution_kernel<Side, Groups>,
          {.grid = dim3(grid_size(tiles), ranges), .block = Shape::threads, .shared = Shape::shared_bytes}, x,
-         sums,
+         sums, is_wide(x.data, x.channels),
          is_wide(sums.y, sums.outputs) && (sums.bias == nullptr || is_wide(sums.bias, sums.outputs)) &&
              (sums.gradient.d == nullptr || is_wide(sums.gradient.h, sums.outputs)));
 }
@@ -350,12 +304,22 @@ __global__ void __launch_bounds__(GradientShape<Side>::most_threads)
   float sums[Side][Shape::own_inputs][own_channels] = {};
   for (Index number = blockIdx.x; number < tiles; number += gridDim.x) {
     const Tile<Shape::rows, Shape::columns> tile(number, x.height, x.width);
+    const auto store_at = [](float* memory, int stride) {
+      return [=](int place, int c, const Word<float>& numbers, int size) {
+        float* const to = memory + place * stride + c;
+        if (size == 4) {
+          store_pack(numbers, to);
+        } else {
+          *to = numbers.of[0];
+        }
+      };
+    };
     __syncthreads();
-    x.copy_around<Shape::around_rows, Shape::around_columns>(tile.frame, tile.row - reach,
-                                                             tile.column - reach, first_input, inputs,
-                                                             wide_inputs, around, input_stride);
-    g.copy_around<Shape::rows, Shape::columns>(tile.frame, tile.row, tile.column, first_output, outputs,
-                                               wide_outputs, gradients, output_stride);
+    x.for_each_around<Shape::around_rows, Shape::around_columns>(tile.frame, tile.row - reach,
+                                                                 tile.column - reach, first_input, inputs,
+                                                                 wide_inputs, store_at(around, input_stride));
+    g.for_each_around<Shape::rows, Shape::columns>(tile.frame, tile.row, tile.column, first_output, outputs,
+                                                   wide_outputs, store_at(gradients, output_stride));
     __syncthreads();
     for (int row = part; row < Shape::rows; row += shape.parts) {
       const float* const of_row =
@@ -405,6 +369,29 @@ __global__ void __launch_bounds__(GradientShape<Side>::most_threads)
   }
 }
 
+constexpr unsigned sum_columns_of_block = 32, sum_rows_of_block = 8;
+
+/// sums [count] += factor times the rows of partial [rows, count]; a thread adds a range of rows, and then
+/// one adds the ranges.
+__global__ void add_partial_gradients(const float* __restrict__ partial, Index rows, Index count,
+                                      float factor, float* __restrict__ sums) {
+  __shared__ float shared[sum_rows_of_block][sum_columns_of_block];
+  const Index column = static_cast<Index>(blockIdx.x) * sum_columns_of_block + threadIdx.x;
+  const Index range = (rows + sum_rows_of_block - 1) / sum_rows_of_block, first = threadIdx.y * range;
+  const Index last = first + range < rows ? first + range : rows;
+  float sum = 0;
+  if (column < count) {
+#pragma unroll 8
+    for (Index row = first; row < last; ++row) sum += partial[row * count + column];
+  }
+  shared[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= count) return;
+  float total = 0;
+  for (unsigned y = 0; y < sum_rows_of_block; ++y) total += shared[y][threadIdx.x];
+  sums[column] += factor * total;
+}
+
 }  // namespace
 
 void add_convolution(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> bias,
@@ -450,7 +437,10 @@ void add_kernel_gradient(const FrameMap& map, TensorView<const float> x, TensorV
             .shared = shape.shared_bytes()},
            Frames{x.data(), height, width, inputs}, Frames{g.data(), height, width, outputs}, shape, tiles,
            partial, is_wide(x.data(), inputs), is_wide(g.data(), outputs));
-    sum_partial_rows(gpu, map.factor, partial, rows, count, 1.0f, d_kernel.data());
+    launch(gpu, add_partial_gradients,
+           {.grid = blocks_for(count, sum_columns_of_block),
+            .block = dim3(sum_columns_of_block, sum_rows_of_block)},
+           partial, rows, count, map.factor, d_kernel.data());
   });
 }
 

@@ -5,7 +5,6 @@
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "cuda/layers/affine_map.hpp"
-#include "cuda/layers/few_outputs.hpp"
 #include "linalg/column_sums.hpp"
 #include "linalg/gemm.hpp"
 
@@ -33,7 +32,6 @@ void AffineMap<T>::forward(const SequenceInput<T>& input, ConstTensorView<T> wei
   const bool symbols = input.vectors.empty();
   if constexpr (has_cuda_bodies) {
     if (y.device().is_cuda()) {
-      if (!symbols && has_few_outputs(y)) return cuda::map_to_few<T>(weights, bias, input.vectors, y);
       if (!symbols) return cuda::multiply_vectors<T>(weights, bias, input.vectors, y, execution_.precision);
       const Saved::Scope scope(scratch);
       return cuda::pick_columns<T>(weights, bias, input.symbols, scratch.push<T>({input_size_, output_size_}),
@@ -85,35 +83,13 @@ void AffineMap<T>::backward(const SequenceInput<T>& input, ConstTensorView<T> we
     }
     sum_columns<T>(d_y, sums, scratch);
   }
-  if (!symbols && !few_inputs) weights_gradient(input.vectors, g, to.weights);
-  if (!to.input.empty()) input_gradient(weights, g, to.input, to.mode);
-}
-
-template <class T>
-bool AffineMap<T>::has_few_outputs(ConstTensorView<T> y) const {
-  if constexpr (has_cuda_bodies) {
-    return y.device().is_cuda() &&
-           cuda::takes_few_outputs<T>(input_size_, output_size_, y.size() / output_size_);
+  if (!symbols && !few_inputs) {
+    gemm<T>(1, columns_of(input.vectors), transposed(d_y), 0, columns_of(to.weights), execution_.precision);
   }
-  return false;
-}
-
-template <class T>
-void AffineMap<T>::weights_gradient(ConstTensorView<T> x, ConstTensorView<T> g, TensorView<T> d_w) const {
-  if constexpr (has_cuda_bodies) {
-    if (has_few_outputs(g)) return cuda::few_weights_gradient<T>(g, x, d_w);
+  if (!to.input.empty()) {
+    gemm<T>(1, columns_of(weights), d_y, to.mode == Gradients::add ? 1 : 0, columns_of(to.input),
+            execution_.precision);
   }
-  gemm<T>(1, columns_of(x), transposed(columns_of(g)), 0, columns_of(d_w), execution_.precision);
-}
-
-template <class T>
-void AffineMap<T>::input_gradient(ConstTensorView<T> w, ConstTensorView<T> g, TensorView<T> d_x,
-                                  Gradients mode) const {
-  if constexpr (has_cuda_bodies) {
-    if (mode == Gradients::overwrite && has_few_outputs(g)) return cuda::multiply_by_transpose<T>(w, g, d_x);
-  }
-  gemm<T>(1, columns_of(w), columns_of(g), mode == Gradients::add ? 1 : 0, columns_of(d_x),
-          execution_.precision);
 }
 
 template class AffineMap<float>;

@@ -42,11 +42,6 @@ class AffineMap {
                 Saved& scratch) const;
 
  private:
-  /// Whether a GPU has kernels for so few outputs y [T, B, N].
-  bool has_few_outputs(ConstTensorView<T> y) const;
-  void weights_gradient(ConstTensorView<T> x, ConstTensorView<T> g, TensorView<T> d_w) const;
-  void input_gradient(ConstTensorView<T> w, ConstTensorView<T> g, TensorView<T> d_x, Gradients mode) const;
-
   Index input_size_;
   Index output_size_;
   Execution execution_;

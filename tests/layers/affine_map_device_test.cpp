@@ -17,12 +17,10 @@ namespace {
 struct AffineMapSizes {
   Index n, k, b, t;
 };
-// More symbols than a block sums at once (40), more columns than one block takes (33 * 128). With so many
-// vectors a GPU has kernels for few outputs: some that fill their loops (16) and some that do not, of one
-// block of inputs and of several.
-const AffineMapSizes affine_map_sizes[] = {
-    {1, 1, 1, 1},   {7, 9, 3, 2},      {190, 9, 3, 33},  {7, 1, 128, 33},  {65, 40, 5, 7},  {190, 3, 128, 2},
-    {64, 9, 3, 33}, {9, 190, 128, 33}, {16, 32, 63, 67}, {1, 65, 128, 33}, {6, 64, 128, 32}};
+// More symbols than a block sums at once (40), more columns than one block takes (33 * 128).
+const AffineMapSizes affine_map_sizes[] = {{1, 1, 1, 1},     {7, 9, 3, 2},   {190, 9, 3, 33},
+                                           {7, 1, 128, 33},  {65, 40, 5, 7}, {190, 3, 128, 2},
+                                           {9, 190, 128, 33}};
 
 Tensor<std::int32_t> random_symbols(const Shape& shape, Index count) {
   Tensor<std::int32_t> symbols(shape);
