@@ -68,6 +68,13 @@ struct Frames {
   }
 };
 
+/// Starts bringing a line to the L2 cache.
+__device__ __forceinline__ void prefetch([[maybe_unused]] const float* line) {
+#ifndef ORTHORNN_EMULATED_CUDA  // the emulator has no caches
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+#endif
+}
+
 /// Whether the channels of a pixel are whole words.
 bool is_wide(const float* data, Index channels) { return channels % 4 == 0 && is_aligned_for_packs(data); }
 
@@ -143,6 +150,18 @@ __global__ void __launch_bounds__(SumShape<Side, Groups>::threads)
   const int thread = static_cast<int>(threadIdx.x), group = thread % Groups, segment = thread / Groups;
   const int row = segment % Shape::rows, column = segment / Shape::rows * Shape::own_pixels;
   const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs;
+  const int own_row = tile.row + row, own_output = first_output + group * own_channels;
+  const Index of_row =
+      ((tile.frame * x.height + own_row) * x.width + tile.column + column) * to.outputs + own_output;
+  const int pixels = own_row < x.height && own_output < to.outputs
+                         ? min(Shape::own_pixels, x.width - tile.column - column)
+                         : 0;
+  // What the sums are added to comes from memory while they are made: most blocks of a batch run at once, so
+  // all of them would wait for it at the same time.
+  for (int p = 0; p < pixels; ++p) {
+    if (to.bias == nullptr) prefetch(to.y + of_row + p * to.outputs);
+    if (to.gradient.d != nullptr) prefetch(to.gradient.h + of_row + p * to.outputs);
+  }
 
   float sums[Shape::own_pixels][own_channels] = {};
   for (int first = 0; first < x.channels; first += Shape::inputs) {
@@ -192,14 +211,11 @@ __global__ void __launch_bounds__(SumShape<Side, Groups>::threads)
     }
   }
 
-  const int own_row = tile.row + row, own_output = first_output + group * own_channels;
-  if (own_row >= x.height) return;
+  const Index of_frame = tile.frame * x.height * x.width * to.outputs;
 #pragma unroll
   for (int p = 0; p < Shape::own_pixels; ++p) {
-    const int own_column = tile.column + column + p;
-    if (own_column >= x.width) break;
-    const Index n = (static_cast<Index>(own_row) * x.width + own_column) * to.outputs + own_output;
-    const Index at = tile.frame * x.height * x.width * to.outputs + n;
+    if (p >= pixels) break;
+    const Index at = of_row + p * to.outputs, n = at - of_frame;
     float* const y = to.y + at;
     const float* const before = to.bias == nullptr ? y : to.bias + own_output;
     const float* const h = to.gradient.d == nullptr ? nullptr : to.gradient.h + at;
