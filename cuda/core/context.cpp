@@ -23,9 +23,6 @@ constexpr std::size_t blas_workspace = std::size_t{32} << 20;
 constexpr int fault_word_count = 4096;
 constexpr std::size_t fault_bytes = fault_word_count * sizeof(FaultWord);
 
-// CUDA's default stream. Unlike others it is never destroyed.
-constexpr cudaStream_t default_stream = nullptr;
-
 // Scratch memory doubles while that wastes little.
 constexpr std::size_t scratch_that_doubles = std::size_t{64} << 20;
 
@@ -90,7 +87,6 @@ cusolverDnHandle_t Context::solver() {
 cudaStream_t Context::use_stream(cudaStream_t stream) {
   const cudaStream_t before = stream_;
   if (stream == before) return before;
-  const bool is_behind = own_is_behind_ && before == own_stream_.get();
   if (is_captured(before)) {
     throw DeviceError(fmt::format(
         "another stream of cuda:{} was asked for while operations were recorded; begin and end a StreamScope "
@@ -99,14 +95,9 @@ cudaStream_t Context::use_stream(cudaStream_t stream) {
   }
   // In a capture nothing may wait for work outside of it.
   caller_has_followed_ = !is_captured(stream);
-  // The default stream need not wait for itself.
-  const bool is_reached = is_behind && lent_is_due_ && stream == default_stream;
-  if (caller_has_followed_ && !is_reached) {
-    if (is_behind) {
-      record_lent();
-    } else {
-      check(cudaEventRecord(reached_.get(), before));
-    }
+  if (caller_has_followed_) {
+    const bool is_behind = own_is_behind_ && before == own_stream_.get();
+    if (!is_behind) check(cudaEventRecord(reached_.get(), before));
     check(cudaStreamWaitEvent(stream, (is_behind ? lent_ : reached_).get(), 0));
   }
   stream_ = stream;
@@ -119,8 +110,7 @@ void Context::return_to_stream(cudaStream_t stream) noexcept {
     if (stream != stream_ && !is_captured(stream_)) {
       if (stream == own_stream_.get()) {
         if (own_is_behind_ && !caller_has_followed_) catch_up();
-        lent_is_due_ = stream_ == default_stream;
-        if (!lent_is_due_) check(cudaEventRecord(lent_.get(), stream_));
+        check(cudaEventRecord(lent_.get(), stream_));
         own_is_behind_ = true;
       } else {
         use_stream(stream);
@@ -132,19 +122,7 @@ void Context::return_to_stream(cudaStream_t stream) noexcept {
   stream_ = stream;
 }
 
-void Context::record_lent() const {
-  if (!lent_is_due_) return;
-  // The default stream is that of the current GPU, which may be another one.
-  int current = 0;
-  check(cudaGetDevice(&current));
-  check(cudaSetDevice(index_));
-  check(cudaEventRecord(lent_.get(), default_stream));
-  check(cudaSetDevice(current));
-  lent_is_due_ = false;
-}
-
 void Context::catch_up() const {
-  record_lent();
   check(cudaStreamWaitEvent(own_stream_.get(), lent_.get(), 0));
   own_is_behind_ = false;
 }
@@ -316,10 +294,9 @@ int Context::active_clusters(const void* kernel, const cudaLaunchConfig_t& confi
   return count;
 }
 
-bool Context::is_recording() const { return is_captured(stream_); }
+bool Context::is_recording() const { return is_captured(stream()); }
 
 bool is_captured(cudaStream_t stream) {
-  if (stream == default_stream) return false;  // CUDA refuses to capture it
   cudaStreamCaptureStatus status{};
   check(cudaStreamIsCapturing(stream, &status));
   return status != cudaStreamCaptureStatusNone;

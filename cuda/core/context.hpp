@@ -110,7 +110,6 @@ class Context {
  private:
   friend class OwnStream;
   void* scratch_bytes(std::size_t bytes);
-  void record_lent() const;
   void catch_up() const;
   void refuse_allocating() const;
   void free(void* memory) noexcept;
@@ -123,10 +122,6 @@ class Context {
   /// is used again: the next operation is mostly a caller's too.
   Owned<cudaEvent_t, cudaEventDestroy> lent_;
   mutable bool own_is_behind_ = false;
-  /// Whether `lent_` is still to be recorded. On the default stream, which lives as long as the context, that
-  /// is done when another stream has to wait: the next operation is mostly on the default stream too. The
-  /// other stream then also waits for what else the default stream has got meanwhile.
-  mutable bool lent_is_due_ = false;
   /// Whether the current stream of a caller waited for that too, which a captured one must not.
   bool caller_has_followed_ = true;
   Owned<void*, cudaFree> blas_workspace_;

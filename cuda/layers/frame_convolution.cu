@@ -68,13 +68,6 @@ struct Frames {
   }
 };
 
-/// Starts bringing a line to the L2 cache.
-__device__ __forceinline__ void prefetch([[maybe_unused]] const float* line) {
-#ifndef ORTHORNN_EMULATED_CUDA  // the emulator has no caches
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
-#endif
-}
-
 /// Whether the channels of a pixel are whole words.
 bool is_wide(const float* data, Index channels) { return channels % 4 == 0 && is_aligned_for_packs(data); }
 
@@ -104,15 +97,6 @@ struct Sums {
   float factor;
   float* y;  ///< [.., outputs]
   int outputs;
-  /// A step of y, if it has an h, or its gradient, if it has a d.
-  pointwise::ReluStep<float> relu;
-  pointwise::ReluStepBackward<float> gradient;
-
-  /// What becomes of a number of y, of number n of a frame.
-  __device__ float after(float sum, Index frame, Index n, float h) const {
-    if (relu.h != nullptr) return relu.of(n, frame, sum);
-    return gradient.d != nullptr ? gradient.of(n, frame, h, sum) : sum;
-  }
 };
 
 /// A block has 16 x 16 pixels, and `Groups` groups of own_channels outputs. A thread has eight pixels of a
@@ -150,18 +134,6 @@ __global__ void __launch_bounds__(SumShape<Side, Groups>::threads)
   const int thread = static_cast<int>(threadIdx.x), group = thread % Groups, segment = thread / Groups;
   const int row = segment % Shape::rows, column = segment / Shape::rows * Shape::own_pixels;
   const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs;
-  const int own_row = tile.row + row, own_output = first_output + group * own_channels;
-  const Index of_row =
-      ((tile.frame * x.height + own_row) * x.width + tile.column + column) * to.outputs + own_output;
-  const int pixels = own_row < x.height && own_output < to.outputs
-                         ? min(Shape::own_pixels, x.width - tile.column - column)
-                         : 0;
-  // What the sums are added to comes from memory while they are made: most blocks of a batch run at once, so
-  // all of them would wait for it at the same time.
-  for (int p = 0; p < pixels; ++p) {
-    if (to.bias == nullptr) prefetch(to.y + of_row + p * to.outputs);
-    if (to.gradient.d != nullptr) prefetch(to.gradient.h + of_row + p * to.outputs);
-  }
 
   float sums[Shape::own_pixels][own_channels] = {};
   for (int first = 0; first < x.channels; first += Shape::inputs) {
@@ -211,30 +183,28 @@ __global__ void __launch_bounds__(SumShape<Side, Groups>::threads)
     }
   }
 
-  const Index of_frame = tile.frame * x.height * x.width * to.outputs;
+  const int own_row = tile.row + row, own_output = first_output + group * own_channels;
+  if (own_row >= x.height) return;
 #pragma unroll
   for (int p = 0; p < Shape::own_pixels; ++p) {
-    if (p >= pixels) break;
-    const Index at = of_row + p * to.outputs, n = at - of_frame;
-    float* const y = to.y + at;
+    const int own_column = tile.column + column + p;
+    if (own_column >= x.width) break;
+    const Index pixel = (tile.frame * x.height + own_row) * x.width + own_column;
+    float* const y = to.y + pixel * to.outputs + own_output;
     const float* const before = to.bias == nullptr ? y : to.bias + own_output;
-    const float* const h = to.gradient.d == nullptr ? nullptr : to.gradient.h + at;
     if (wide_outputs) {
 #pragma unroll
       for (int i = 0; i < own_channels; i += 4) {
         if (own_output + i >= to.outputs) break;
-        Word<float> word = load_pack<4>(before + i), state{};
-        if (h != nullptr) state = load_pack<4>(h + i);
+        Word<float> word = load_pack<4>(before + i);
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-          word.of[j] = to.after(word.of[j] + to.factor * sums[p][i + j], tile.frame, n + i + j, state.of[j]);
+        for (int j = 0; j < 4; ++j) word.of[j] += to.factor * sums[p][i + j];
         store_pack(word, y + i);
       }
     } else {
 #pragma unroll
       for (int i = 0; i < own_channels; ++i) {
-        if (own_output + i >= to.outputs) continue;
-        y[i] = to.after(before[i] + to.factor * sums[p][i], tile.frame, n + i, h == nullptr ? 0.0f : h[i]);
+        if (own_output + i < to.outputs) y[i] = before[i] + to.factor * sums[p][i];
       }
     }
   }
@@ -247,8 +217,7 @@ void add_sums(const Context& gpu, Index tiles, const Frames& x, const Sums& sums
   launch(gpu, add_convolution_kernel<Side, Groups>,
          {.grid = dim3(grid_size(tiles), ranges), .block = Shape::threads, .shared = Shape::shared_bytes}, x,
          sums, is_wide(x.data, x.channels),
-         is_wide(sums.y, sums.outputs) && (sums.bias == nullptr || is_wide(sums.bias, sums.outputs)) &&
-             (sums.gradient.d == nullptr || is_wide(sums.gradient.h, sums.outputs)));
+         is_wide(sums.y, sums.outputs) && (sums.bias == nullptr || is_wide(sums.bias, sums.outputs)));
 }
 
 void add_sums(const FrameMap& map, Device device, const float* x, int inputs, const Sums& sums) {
@@ -411,22 +380,20 @@ __global__ void add_partial_gradients(const float* __restrict__ partial, Index r
 }  // namespace
 
 void add_convolution(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> bias,
-                     TensorView<const float> x, TensorView<float> y, const pointwise::ReluStep<float>& step) {
-  assert(step.h == nullptr || (step.h == y.data() && step.size == map.height * map.width * map.outputs));
+                     TensorView<const float> x, TensorView<float> y) {
   if (y.empty()) return;
   const int inputs = static_cast<int>(map.inputs), outputs = static_cast<int>(map.outputs);
   const KernelView view{kernel.data(), map.inputs * outputs, outputs, 1, false};
   add_sums(map, y.device(), x.data(), inputs,
-           {view, bias.empty() ? nullptr : bias.data(), map.factor, y.data(), outputs, step, {}});
+           {view, bias.empty() ? nullptr : bias.data(), map.factor, y.data(), outputs});
 }
 
 void add_input_gradient(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> g,
-                        TensorView<float> d_x, const pointwise::ReluStepBackward<float>& step) {
-  assert(step.d == nullptr || (step.d == d_x.data() && step.size == map.height * map.width * map.inputs));
+                        TensorView<float> d_x) {
   if (d_x.empty()) return;
   const int inputs = static_cast<int>(map.inputs), outputs = static_cast<int>(map.outputs);
   const KernelView view{kernel.data(), map.inputs * outputs, 1, outputs, true};
-  add_sums(map, d_x.device(), g.data(), outputs, {view, nullptr, map.factor, d_x.data(), inputs, {}, step});
+  add_sums(map, d_x.device(), g.data(), outputs, {view, nullptr, map.factor, d_x.data(), inputs});
 }
 
 void add_kernel_gradient(const FrameMap& map, TensorView<const float> x, TensorView<const float> g,

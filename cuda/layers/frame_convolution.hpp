@@ -1,7 +1,6 @@
 #pragma once
 
 #include "orthornn/core/tensor.hpp"
-#include "pointwise/frames.hpp"
 
 namespace orthornn::cuda {
 
@@ -18,13 +17,12 @@ struct FrameMap {
 /// and larger ones are rare.
 constexpr bool takes_side(Index side) { return side == 3 || side == 5; }
 
-/// y [frames, H, W, F] += factor K * x; or y = b + factor K * x for a bias b [F] that is not empty. Then the
-/// step of y, if it has an h; a sequence has one frame.
+/// y [frames, H, W, F] += factor K * x; or y = b + factor K * x for a bias b [F] that is not empty.
 void add_convolution(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> bias,
-                     TensorView<const float> x, TensorView<float> y, const pointwise::ReluStep<float>& step);
-/// d_x += its gradient, for a gradient g of y. Then the step of d_x, if it has a d.
+                     TensorView<const float> x, TensorView<float> y);
+/// d_x += its gradient, for a gradient g of y.
 void add_input_gradient(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> g,
-                        TensorView<float> d_x, const pointwise::ReluStepBackward<float>& step);
+                        TensorView<float> d_x);
 /// d_kernel += that of the kernel.
 void add_kernel_gradient(const FrameMap& map, TensorView<const float> x, TensorView<const float> g,
                          TensorView<float> d_kernel);

@@ -83,7 +83,7 @@ template <class T>
 void FrameConvolution<T>::apply(ConstTensorView<T> kernel, ConstTensorView<T> bias, ConstTensorView<T> x,
                                 TensorView<T> y, TensorView<T> neighbours) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, bias, x, y, {});
+    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, bias, x, y);
   }
   copy_to_rows<T>(bias, y);
   add(kernel, x, y, neighbours);
@@ -91,15 +91,14 @@ void FrameConvolution<T>::apply(ConstTensorView<T> kernel, ConstTensorView<T> bi
 
 template <class T>
 void FrameConvolution<T>::add(ConstTensorView<T> kernel, ConstTensorView<T> x, TensorView<T> y,
-                              TensorView<T> neighbours, const pointwise::ReluStep<T>& step) const {
+                              TensorView<T> neighbours) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, {}, x, y, step);
+    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, {}, x, y);
   }
   for_each_part(x, y, neighbours, [&](ConstTensorView<T> from, TensorView<T> to) {
     gemm<T>(factor_, columns_of(kernel), columns_of(neighbours_of(from, neighbours)), 1, columns_of(to),
             execution_.precision);
   });
-  if (step.h != nullptr) for_each_entry(y.device(), step.size, y.size() / step.size, step);
 }
 
 template <class T>
@@ -116,11 +115,9 @@ void FrameConvolution<T>::add_kernel_gradient(ConstTensorView<T> x, ConstTensorV
 
 template <class T>
 void FrameConvolution<T>::add_input_gradient(ConstTensorView<T> kernel, ConstTensorView<T> g,
-                                             TensorView<T> d_x, TensorView<T> neighbours,
-                                             const pointwise::ReluStepBackward<T>& step) const {
+                                             TensorView<T> d_x, TensorView<T> neighbours) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place)
-      return cuda::add_input_gradient(map_of(d_x), kernel, g, d_x, step);
+    if (kind_ == Neighbours::read_in_place) return cuda::add_input_gradient(map_of(d_x), kernel, g, d_x);
   }
   for_each_part(d_x, g, neighbours, [&](TensorView<T> to, ConstTensorView<T> of_outputs) {
     const bool is_one_pixel = kind_ == Neighbours::of_one_pixel;
@@ -130,7 +127,6 @@ void FrameConvolution<T>::add_input_gradient(ConstTensorView<T> kernel, ConstTen
     for_each_entry(to.device(), inputs_, to.shape()[0],
                    pointwise::AddNeighbours<T>{around_, neighbours.data(), to.data(), inputs_});
   });
-  if (step.d != nullptr) for_each_entry(d_x.device(), step.size, d_x.size() / step.size, step);
 }
 
 template class FrameConvolution<float>;

@@ -32,15 +32,14 @@ class FrameConvolution {
   /// y = b + factor K * x for a bias b [F]. Overwrites `neighbours`, as the other functions do.
   void apply(ConstTensorView<T> kernel, ConstTensorView<T> bias, ConstTensorView<T> x, TensorView<T> y,
              TensorView<T> neighbours) const;
-  /// y += factor K * x, and then the step of y, if there is one: a step without h does nothing.
-  void add(ConstTensorView<T> kernel, ConstTensorView<T> x, TensorView<T> y, TensorView<T> neighbours,
-           const pointwise::ReluStep<T>& step = {}) const;
+  /// y += factor K * x.
+  void add(ConstTensorView<T> kernel, ConstTensorView<T> x, TensorView<T> y, TensorView<T> neighbours) const;
   /// d_kernel += its gradient, for a gradient g of y.
   void add_kernel_gradient(ConstTensorView<T> x, ConstTensorView<T> g, TensorView<T> d_kernel,
                            TensorView<T> neighbours) const;
-  /// d_x += its gradient, and then the step of d_x, if there is one: a step without d does nothing.
+  /// d_x += its gradient.
   void add_input_gradient(ConstTensorView<T> kernel, ConstTensorView<T> g, TensorView<T> d_x,
-                          TensorView<T> neighbours, const pointwise::ReluStepBackward<T>& step = {}) const;
+                          TensorView<T> neighbours) const;
 
  private:
   enum class Neighbours { of_one_pixel, read_in_place, copied };

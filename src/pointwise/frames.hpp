@@ -69,13 +69,10 @@ struct ReluStep {
   T* h;                         ///< [B, N], a_t -> h_t, which is 0 beyond a sequence's length
   T* last;                      ///< [B, N], or null: gets the state after the last live step
 
-  constexpr void operator()(Index n, Index b) const { h[b * size + n] = of(n, b, h[b * size + n]); }
-  /// h_t for a number of a_t.
-  constexpr T of(Index n, Index b, T a) const {
-    const Index live = live_steps(lengths, length, b);
-    const T found = step < live ? activate(Activation::relu, a, T{0}) : T{0};
-    if (step + 1 == live && last != nullptr) last[b * size + n] = found;
-    return found;
+  constexpr void operator()(Index n, Index b) const {
+    const Index live = live_steps(lengths, length, b), at = b * size + n;
+    h[at] = step < live ? activate(Activation::relu, h[at], T{0}) : T{0};
+    if (step + 1 == live && last != nullptr) last[at] = h[at];
   }
 };
 
@@ -89,15 +86,10 @@ struct ReluStepBackward {
   T* d;                         ///< [B, N], the gradient that arrives at h_t -> that of a_t
 
   constexpr void operator()(Index n, Index b) const {
-    const Index at = b * size + n;
-    d[at] = of(n, b, h[at], d[at]);
-  }
-  /// The gradient of a number of a_t, for the number of h_t and the gradient that arrives at it.
-  constexpr T of(Index n, Index b, T own_h, T own_d) const {
-    const Index live = live_steps(lengths, length, b);
+    const Index live = live_steps(lengths, length, b), at = b * size + n;
     const bool is_last = step + 1 == live && d_last != nullptr;
-    const T arrives = is_last ? own_d + d_last[b * size + n] : own_d;
-    return step < live ? differentiate(Activation::relu, own_h, std::int8_t{0}, arrives) : T{0};
+    const T arrives = is_last ? d[at] + d_last[at] : d[at];
+    d[at] = step < live ? differentiate(Activation::relu, h[at], std::int8_t{0}, arrives) : T{0};
   }
 };
 

@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
-#include <utility>
 
-#include "core/for_each.hpp"
 #include "layers/frame_convolution.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
@@ -62,58 +59,7 @@ void check_as_on_cpu(const Sizes& s, Device device, Index shift = 0) {
   }
 }
 
-/// y, the last states and d_x after a convolution and its gradient with a step of relu: in them, or `apart`,
-/// after them. The sequences end before this step, with it and after it.
-std::array<Tensor<float>, 3> after_steps(const Sizes& s, Device device, Index shift, bool apart) {
-  const FrameConvolution<float> map(s.height, s.width, s.side, s.inputs, s.outputs, 0.5F, device);
-  const Index pixels = s.height * s.width, batch = 3, of_x = pixels * s.inputs, of_y = pixels * s.outputs;
-  const auto draw = [&](const Shape& shape, std::uint64_t seed) {
-    return normal_tensor<float>(shape, seed).copy(device);
-  };
-  const Tensor<float> kernel = draw({s.side * s.side * s.inputs, s.outputs}, 1), x = draw({batch, of_x}, 2),
-                      g = draw({batch, of_y}, 3), d_last = draw({batch, of_x}, 4);
-  Tensor<float> states = normal_tensor<float>({shift + batch * of_x}, 5);
-  for (float& number : states) number = std::max(number, 0.0F);
-  Tensor<std::int32_t> live(Shape{batch});
-  std::iota(live.begin(), live.end(), 1);
-  const Tensor<float> h = states.copy(device);
-  const Tensor<std::int32_t> lengths = live.copy(device);
-  std::array<Tensor<float>, 3> found{draw({batch, of_y}, 6), draw({batch, of_y}, 7), draw({batch, of_x}, 8)};
-  auto& [y, last, d_x] = found;
-  Tensor<float> neighbours(map.neighbours_shape(batch), device);
-  const pointwise::ReluStep<float> step{3, 1, of_y, lengths.data(), y.data(), last.data()};
-  const pointwise::ReluStepBackward<float> gradient{
-      3, 1, of_x, lengths.data(), h.data() + shift, d_last.data(), d_x.data()};
-  map.add(kernel, x, y, neighbours, apart ? pointwise::ReluStep<float>{} : step);
-  map.add_input_gradient(kernel, g, d_x, neighbours, apart ? pointwise::ReluStepBackward<float>{} : gradient);
-  if (apart) {
-    for_each_entry(device, of_y, batch, step);
-    for_each_entry(device, of_x, batch, gradient);
-  }
-  for (Tensor<float>& numbers : found) numbers = numbers.copy(Device::cpu());
-  return found;
-}
-
 }  // namespace
-
-TEST_CASE("a convolution of frames on a GPU with a step of relu does what both do one after the other",
-          "[layers][cuda]") {
-  const auto device = gpu();
-  if (!device) return;
-  // Channels in words, words that are not aligned, single channels, and neighbourhoods that are copied.
-  for (const auto& [sizes, shift] :
-       {std::pair(Sizes{9, 20, 3, 8, 8}, 0), std::pair(Sizes{9, 20, 3, 8, 8}, 1),
-        std::pair(Sizes{9, 20, 3, 36, 20}, 0), std::pair(Sizes{17, 33, 5, 3, 10}, 0),
-        std::pair(Sizes{4, 5, 7, 2, 3}, 0)}) {
-    CAPTURE(sizes.side, sizes.inputs, shift);
-    const auto together = after_steps(sizes, *device, shift, false),
-               apart = after_steps(sizes, *device, shift, true);
-    for (std::size_t i = 0; i < together.size(); ++i) {
-      CAPTURE(i);
-      CHECK(same_bits(together[i], apart[i]));
-    }
-  }
-}
 
 TEMPLATE_TEST_CASE("convolutions of frames on a GPU are those of the CPU", "[layers][cuda]", float, double) {
   const auto device = gpu();

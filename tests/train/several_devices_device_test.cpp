@@ -1,10 +1,5 @@
 // Trainings on streams of the caller, and on a second GPU.
 
-#include <algorithm>
-#include <optional>
-
-#include "core/back_end.hpp"
-#include "cuda/core/device.hpp"
 #include "orthornn/core/stream_scope.hpp"
 #include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/tasks/copying_task.hpp"
@@ -65,38 +60,6 @@ TEST_CASE("a tensor goes from one GPU to another and back", "[cuda][two-gpus]") 
   there.resize(host.shape());
   CHECK(same_bits(back.copy(Device::cpu()), host));
   CHECK(there.copy(Device::cpu())(999, 999) == 0);
-}
-
-TEST_CASE("what follows a scope on the default stream of one GPU may come from the other",
-          "[cuda][two-gpus]") {
-  const auto first = gpu();
-  if (!first) return;
-  const auto second = second_gpu();
-  if (!second) return;
-  // Copies long enough to be overtaken.
-  Tensor<float> ones(Shape{Index{1} << 22});
-  std::fill(ones.begin(), ones.end(), 1.0F);
-  const Tensor<float> a = ones.copy(*first);
-  Tensor<float> b(ones.shape(), *first), c(ones.shape(), *second);
-  {
-    const StreamScope scope(*first, nullptr);
-    copy<float>(a, b);
-  }
-  synchronize(*second);  // which is the current GPU now
-  copy<float>(b, c);
-  const Tensor<float> found = c.copy(Device::cpu());
-  CHECK(std::ranges::equal(found, ones));
-  if constexpr (has_cuda_bodies) {
-    std::optional<Tensor<float>> given_back(c.copy(*second));
-    {
-      const StreamScope scope(*second, nullptr);
-      copy<float>(c, *given_back);
-    }
-    synchronize(*first);
-    const std::uint64_t changes = cuda::memory_changes(*second);
-    given_back.reset();
-    CHECK(cuda::memory_changes(*second) == changes + 1);
-  }
 }
 
 TEST_CASE("two GPUs train side by side as each alone", "[cuda][two-gpus]") {
