@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "orthornn/layers/conv_lstm_layer.hpp"
 #include "orthornn/layers/conv_neru_layer.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"
@@ -139,12 +140,21 @@ TEST_CASE("A DeltaProduct network reflects where a language permutes, and not wh
   CHECK(recipe_of(Language::parity).learning_rate == 5e-3);
 }
 
-TEST_CASE("A recurrence of frames has a rate of its own", "[recipe]") {
-  const Recipe recipe =
-      recipe_for(VideoTask(VideoOptions{}), {LayerOptions(ConvNeru{.height = 8, .width = 8})});
-  CHECK(recipe.hidden_size == 16);
-  CHECK(recipe.learning_rate == 1e-2);
-  CHECK(recipe.learning_rate_orthogonal == recipe.learning_rate);
+TEST_CASE("Frames have a size for each pixel, and reflection vectors of their kernels a higher rate",
+          "[recipe]") {
+  const auto recipe = [](const LayerOptions& layer) {
+    return recipe_for(VideoTask(VideoOptions{}), {layer});
+  };
+  const Recipe reflections = recipe(ConvNeru{.height = 8, .width = 8});
+  CHECK(reflections.hidden_size == 16);
+  CHECK(reflections.learning_rate == 2e-2);
+  CHECK(reflections.learning_rate_orthogonal == 1e-1);
+  for (const LayerOptions& other : {LayerOptions(ConvNeru{.hidden_kernel = HiddenKernel::own}),
+                                    LayerOptions(ConvLstm{.height = 8, .width = 8})}) {
+    CHECK(recipe(other).hidden_size == 16);
+    CHECK(recipe(other).learning_rate == 1e-2);
+    CHECK(recipe(other).learning_rate_orthogonal == 1e-2);
+  }
 }
 
 TEST_CASE("Decoder and encoder of two kinds have the recipe of the one that is orthogonal", "[recipe]") {
