@@ -397,7 +397,7 @@ void TrainSettings::complete_steps(const CLI::App& command, const Task& describe
     const std::optional<double> exact = steps_of_epochs(described, epochs);
     if (!exact) {
       throw UsageError(
-          fmt::format("the task {} has no epochs: its data never repeat; use --steps", task.name));
+          fmt::format("the task {} has no epochs: every batch is drawn anew; use --steps", task.name));
     }
     if (!(*exact < 1e15))
       throw UsageError(fmt::format("--epochs {} are {:.3g} steps; expected below 1e15", epochs, *exact));
