@@ -15,8 +15,8 @@ import time
 import torch
 from orthornn._library import library
 from orthornn.torch import CwyRnn, delta_product, rollout, transition
-from orthornn.torch import _rollout as own
-from orthornn.torch._calls import addresses, device_of
+from orthornn.torch._calls import addresses, device_of, precision_of
+from orthornn.torch._rollout import make_plan
 
 
 class CwyOfTorchOperations(torch.nn.Module):
@@ -81,7 +81,7 @@ def calls(rounds):
     """Times of a call in seconds."""
     q, a, h_0 = torch.ones(1, 1), torch.ones(1, 1, 1), torch.ones(1, 1)
     leaf = a.clone().requires_grad_()
-    options, count, _ = own._forward_plan(q, a, h_0, None, "tanh", None)
+    options, count, _ = make_plan(q, a.shape, "tanh", precision_of(q))
     outputs, h_last = torch.empty(1, 1, 1), torch.empty(1, 1)
     workspace = torch.empty(count, dtype=torch.uint8)
     pointers = addresses(q, None, None, a, h_0, outputs, h_last, None, workspace)

@@ -17,9 +17,6 @@ struct TaskRecipe {
   std::int64_t (*steps)(Index length) = nullptr;
   /// Number of epochs in place of steps, with an evaluation after each.
   Index epochs = 0;
-  /// Steps T of a sequence up to which the transition has its whole rate; 0 for any. Beyond them the rate
-  /// falls as 1 / T.
-  Index whole_rate_steps = 0;
 };
 
 const std::vector<TaskRecipe>& task_recipes() {
@@ -169,6 +166,8 @@ void set_for_free_matrix(const Task& task, Recipe& recipe) {
   recipe.warmup_share = 0.1;
 }
 
+bool is_orthogonal_cell(const LayerOptions& layer) { return std::holds_alternative<OrthogonalCell>(layer); }
+
 template <class Transition>
 bool has_transition_of(const LayerOptions& layer) {
   const auto* cell = std::get_if<OrthogonalCell>(&layer);
@@ -203,10 +202,7 @@ bool has_layer(const std::vector<LayerOptions>& layers, bool (*is_such)(const La
 
 Recipe recipe_of(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size) {
   Recipe recipe = recipe_of_task(task);
-  const auto is_orthogonal = [](const LayerOptions& layer) {
-    return std::holds_alternative<OrthogonalCell>(layer);
-  };
-  if (std::ranges::none_of(layers, is_orthogonal)) {
+  if (std::ranges::none_of(layers, is_orthogonal_cell)) {
     set_for_gates(task, layers, recipe);
     if (pixels_of(layers.front()) > 0) set_for_frames(layers, recipe);
     return recipe;
@@ -242,10 +238,14 @@ bool has_stiefel_points(const std::vector<LayerOptions>& layers) {
 // over 200 was not solved, and 49 % of the digits of MNIST (T = 784, N = 512) were recognized. After 6 epochs
 // of MNIST the share was 58 % with 1e-3, 89 % with 3e-4 and 96 % with 1e-4.
 Recipe recipe_for_points(const Task& task, const std::vector<LayerOptions>& layers, Recipe recipe) {
-  if (!has_stiefel_points(layers)) return recipe;
+  if (!has_layer(layers, has_stiefel_point)) return recipe;
   recipe.optimizer = RgdAdam::name;
-  recipe.learning_rate_orthogonal = recipe.learning_rate;
-  if (has_layer(layers, has_transition_of<OrthogonalMatrix>)) limit_rate_of_transition(task, 0.1, recipe);
+  if (has_layer(layers, has_transition_of<OrthogonalMatrix>)) {
+    recipe.learning_rate_orthogonal = recipe.learning_rate;
+    limit_rate_of_transition(task, 0.1, recipe);
+  } else if (!has_layer(layers, is_orthogonal_cell)) {
+    recipe.learning_rate_orthogonal = recipe.learning_rate;
+  }
   return recipe;
 }
 

@@ -17,7 +17,8 @@ namespace {
 struct AffineMapSizes {
   Index n, k, b, t;
 };
-// More symbols than a block sums at once (40), more columns than one block takes (33 * 128).
+// More symbols than a block sums at once (40), more columns than one block takes (33 * 128), few outputs of
+// many inputs (9 of 190).
 const AffineMapSizes affine_map_sizes[] = {{1, 1, 1, 1},     {7, 9, 3, 2},   {190, 9, 3, 33},
                                            {7, 1, 128, 33},  {65, 40, 5, 7}, {190, 3, 128, 2},
                                            {9, 190, 128, 33}};

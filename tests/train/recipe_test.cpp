@@ -63,8 +63,12 @@ TEST_CASE("A point that is a transition changes less in a step, the longer the s
   CHECK(rate(100, cell_of(OrthogonalMatrix{})) == 1e-3);
   CHECK(rate(400, cell_of(OrthogonalMatrix{})) == 0.25e-3);
   CHECK(rate(400, Residual{{cell_of(OrthogonalMatrix{})}}) == 0.25e-3);
-  // Others act once.
-  CHECK(rate(400, OrthogonalCell{.input_matrix = InputMatrix::matrix}) == 5e-3);
+  // Beside another transition, the rate is that of the transition.
+  CHECK(rate(400, OrthogonalCell{.input_matrix = InputMatrix::matrix}) == rate(400, cell_of(Cwy{})));
+  CHECK(rate(400, Residual{{OrthogonalLinear{.matrix = StiefelKind::matrix}}}) == 2e-3);
+  // Also in copying, whose transitions have a limit of their own.
+  const Recipe copying = recipe_for(CopyingTask({.delay = 1980}), {cell_of(OrthogonalMatrix{})});
+  CHECK(copying.learning_rate_orthogonal == 0.1 / 2000);
 }
 
 TEST_CASE("Points of a Stiefel manifold have the optimizer that keeps them there", "[recipe]") {

@@ -60,8 +60,9 @@ Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Ind
 /// Whether one of the layers, or of those within them, has a point of a Stiefel manifold as a parameter.
 bool has_stiefel_points(const std::vector<LayerOptions>& layers);
 /// Returns the recipe with what such points need, if the layers have any: the optimizer rgd-adam, for the
-/// others would leave the manifold, and one learning rate for all parameters. That of a transition is at most
-/// 0.1 divided by the steps of a sequence.
+/// others would leave the manifold, and one learning rate for all parameters. For a transition that is a
+/// point, it is at most 0.1 divided by the steps of a sequence. Beside another orthogonal transition,
+/// orthogonal parameters keep their rate.
 Recipe recipe_for_points(const Task& task, const std::vector<LayerOptions>& layers, Recipe recipe);
 
 }  // namespace orthornn

@@ -75,10 +75,10 @@ def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit
 
 def _new_states(queries, values, betas, batch):
     """Memory for states, which have the type of step sizes."""
-    return betas.new_empty(batch, *_shape_state_shape(queries, values))
+    return betas.new_empty(batch, *_state_shape(queries, values))
 
 
-def _shape_state_shape(queries, values):
+def _state_shape(queries, values):
     return *queries.shape[-2:], values.shape[-1]
 
 
@@ -89,7 +89,7 @@ def _make_forward(queries, keys, values, betas, log_decays, removals, initial_st
     _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
            batch)
     return (_structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys),
-            shape_of_rows(queries, values), _shape_state_shape(queries, values))
+            shape_of_rows(queries, values), _state_shape(queries, values))
 
 
 def _forward(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens, form,

@@ -6,8 +6,8 @@ tensors of transforms have keys of their own. Where the thread has the keys of a
 those of new tensors, the dispatcher does nothing but record the gradient and call the kernel.
 
 To ask for the keys of all tensors takes a fifth of a small call. Tensors of other kinds than new ones have
-another class, another device, a sign to be changed, or no numbers in memory. The last kind has no addresses, so a
-kernel fails before it has done anything. Therefore keys of tensors are asked for after an error alone.
+another class, another device, a sign to be changed, or no numbers in memory. The last kind has no addresses,
+so a kernel fails before it has done anything. Therefore keys of tensors are asked for after an error alone.
 """
 
 from __future__ import annotations
