@@ -16,7 +16,8 @@ Index ParameterSet<T>::add(std::string name, const Shape& shape, ParameterKind k
     throw ValueError(fmt::format("there is a parameter '{}' already", name));
   Index count = 0;
   if (__builtin_add_overflow(count_, shape.count(), &count))
-    throw ShapeError(fmt::format("with parameter '{}' there are more than 2^63 numbers", name));
+    throw ShapeError(
+        fmt::format("with parameter '{}' there are more than 2^63 numbers; use smaller sizes", name));
   list_.push_back({std::move(name), shape, kind, count_});
   count_ = count;
   return static_cast<Index>(list_.size()) - 1;

@@ -13,14 +13,16 @@ Index Shape::count() const {
   bool overflow = false;
   for (const Index size : *this) overflow |= __builtin_mul_overflow(product, size, &product);
   if (overflow)
-    throw ShapeError(fmt::format("a tensor of shape {} has more than 2^63 elements", to_string(*this)));
+    throw ShapeError(
+        fmt::format("a tensor of shape {} has more than 2^63 elements; use smaller sizes", to_string(*this)));
   return product;
 }
 
 std::size_t Shape::bytes(std::size_t element_bytes) const {
   Index product = 0;
   if (__builtin_mul_overflow(count(), element_bytes, &product)) {
-    throw ShapeError(fmt::format("a tensor of shape {} has more than 2^63 bytes", to_string(*this)));
+    throw ShapeError(
+        fmt::format("a tensor of shape {} has more than 2^63 bytes; use smaller sizes", to_string(*this)));
   }
   return static_cast<std::size_t>(product);
 }
