@@ -240,6 +240,17 @@ def test_errors_are_the_same_without_the_dispatcher(number):
         assert error_of(call) == found
 
 
+def test_an_error_stays_the_same_where_a_device_has_failed(monkeypatch):
+    v = parameter("cwy")
+
+    def fail(*_, **__):
+        raise RuntimeError("the device has failed")
+
+    monkeypatch.setattr(torch, "empty", fail)
+    with pytest.raises(ValueError, match="^kind: "):
+        ot.transition("wrong", v)
+
+
 @pytest.mark.parametrize("context", [contextlib.nullcontext, PassOn])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_second_derivatives_are_refused(name, context):

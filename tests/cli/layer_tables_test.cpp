@@ -123,6 +123,32 @@ kind = "orthogonal_linear"
                 {"adam", "rgd"});
 }
 
+TEST_CASE("a point that is a transition within [[layer]] tables has the rate of one", "[cli][layers]") {
+  const TemporaryFolder folder;
+  const fs::path config = write_text(folder / "config.toml", R"(
+task = "copying"
+delay = 480
+batch = 1
+steps = 1
+
+[[layer]]
+kind = "gru"
+hidden_size = 8
+
+[[layer]]
+kind = "residual"
+
+  [[layer.layers]]
+  kind = "orthogonal"
+  hidden_size = 8
+  transition = { kind = "matrix" }
+)");
+  const fs::path whole = folder / "whole";
+  check_success(run({"train", "--config", config.string(), "--out", whole.string()}));
+  // 0.1 divided by 500 steps.
+  CHECK_THAT(content(whole / "config.toml"), contains("lr-orth = 0.0002\n"));
+}
+
 TEST_CASE("[[layer]] tables that cannot be are refused by their line", "[cli][layers]") {
   const TemporaryFolder folder;
   const auto refusal = [&](const std::string& text, const Arguments& more = {}) {
