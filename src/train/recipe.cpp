@@ -141,8 +141,8 @@ void set_for_gates(const Task& task, const std::vector<LayerOptions>& layers, Re
 /// A size of 16 is that of a pixel. After 1000 steps ConvNERU has a loss of 0.10 with 1e-2 and of 0.14 with
 /// 5e-3, where a guesser has 0.28. Reflection vectors of T-CWY begin with a norm of some sqrt(q^2 F), and
 /// turn the less, the longer they are. With 2e-2 and 1e-1 the squared error on Moving MNIST, from three
-/// seeds, is 2 % smaller than with 1e-2 for both. The other kernels and ConvLSTM are as good with 1e-2 as
-/// with 2e-2.
+/// seeds, is 2 % smaller than with 1e-2 for both. Free kernels and ConvLSTM are as good with 1e-2 as with
+/// 2e-2.
 void set_for_frames(const std::vector<LayerOptions>& layers, Recipe& recipe) {
   recipe.hidden_size = 16;
   recipe.learning_rate = recipe.learning_rate_orthogonal = 1e-2;
@@ -174,8 +174,8 @@ bool has_transition_of(const LayerOptions& layer) {
   return cell != nullptr && std::holds_alternative<Transition>(cell->transition);
 }
 
-/// The most that the rate of a transition may be where a sequence needs all its steps: a change of Q acts on
-/// a state at each of them. With 5e-5 at every length, CWY with N = 190 solved copying over 1000 in 500 to
+/// Limits the rate of the transition to a number divided by the steps of a sequence: a change of Q acts on a
+/// state at each of them. With 5e-5 at every length, CWY with N = 190 solved copying over 1000 in 500 to
 /// 600 training steps and over 2000 in 3400 to 4200; with this limit in 200, and in 300 to 400.
 void limit_rate_of_transition(const Task& task, double steps_and_rate, Recipe& recipe) {
   const double most = steps_and_rate / static_cast<double>(task.length());
