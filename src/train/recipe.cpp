@@ -155,10 +155,21 @@ void set_for_frames(const std::vector<LayerOptions>& layers, Recipe& recipe) {
   recipe.learning_rate_orthogonal = 1e-1;
 }
 
-/// Nothing keeps a free matrix orthogonal. A change of it acts on a state as often as a sequence has steps.
-/// So the longer the sequences are, the less it may change in one training step.
+/// A rate that is at most a number divided by the steps of a sequence: a change of the transition acts on a
+/// state at each of them.
+double limited_by_steps(double rate, double most, const Task& task) {
+  return std::min(rate, most / static_cast<double>(task.length()));
+}
+
+/// With 5e-5 at every length, CWY with N = 190 solved copying over 1000 in 500 to 600 training steps and over
+/// 2000 in 3400 to 4200; with this limit in 200, and in 300 to 400.
+void set_for_copying(const Task& task, Recipe& recipe) {
+  recipe.learning_rate_orthogonal = limited_by_steps(recipe.learning_rate_orthogonal, 0.02, task);
+}
+
+/// Nothing keeps a free matrix orthogonal, so all rates are limited with that of the matrix.
 void set_for_free_matrix(const Task& task, Recipe& recipe) {
-  const double rate = std::min(recipe.learning_rate, 0.4 / static_cast<double>(task.length()));
+  const double rate = limited_by_steps(recipe.learning_rate, 0.4, task);
   recipe.learning_rate_orthogonal *= rate / recipe.learning_rate;
   recipe.learning_rate = rate;
   // The first step of RMSProp is ten times as long as its rate says, and the states overflow.
@@ -172,14 +183,6 @@ template <class Transition>
 bool has_transition_of(const LayerOptions& layer) {
   const auto* cell = std::get_if<OrthogonalCell>(&layer);
   return cell != nullptr && std::holds_alternative<Transition>(cell->transition);
-}
-
-/// Limits the rate of the transition to a number divided by the steps of a sequence: a change of Q acts on a
-/// state at each of them. With 5e-5 at every length, CWY with N = 190 solved copying over 1000 in 500 to
-/// 600 training steps and over 2000 in 3400 to 4200; with this limit in 200, and in 300 to 400.
-void limit_rate_of_transition(const Task& task, double steps_and_rate, Recipe& recipe) {
-  const double most = steps_and_rate / static_cast<double>(task.length());
-  recipe.learning_rate_orthogonal = std::min(recipe.learning_rate_orthogonal, most);
 }
 
 bool has_stiefel_point(const LayerOptions& layer) {
@@ -210,7 +213,7 @@ Recipe recipe_of(const Task& task, const std::vector<LayerOptions>& layers, Inde
   if (std::ranges::any_of(layers, has_transition_of<Unconstrained>)) {
     set_for_free_matrix(task, recipe);
   } else if (task.name() == "copying") {
-    limit_rate_of_transition(task, 0.02, recipe);
+    set_for_copying(task, recipe);
   }
   const Index size = hidden_size > 0 ? hidden_size : recipe.hidden_size;
   const Index* reflections = reflections_of(layers.front());
@@ -238,14 +241,13 @@ bool has_stiefel_points(const std::vector<LayerOptions>& layers) {
 // over 200 was not solved, and 49 % of the digits of MNIST (T = 784, N = 512) were recognized. After 6 epochs
 // of MNIST the share was 58 % with 1e-3, 89 % with 3e-4 and 96 % with 1e-4.
 Recipe recipe_for_points(const Task& task, const std::vector<LayerOptions>& layers, Recipe recipe) {
-  if (!has_layer(layers, has_stiefel_point)) return recipe;
+  if (!has_stiefel_points(layers)) return recipe;
   recipe.optimizer = RgdAdam::name;
-  if (has_layer(layers, has_transition_of<OrthogonalMatrix>)) {
+  const bool is_transition = has_layer(layers, has_transition_of<OrthogonalMatrix>);
+  if (is_transition || !has_layer(layers, is_orthogonal_cell))
     recipe.learning_rate_orthogonal = recipe.learning_rate;
-    limit_rate_of_transition(task, 0.1, recipe);
-  } else if (!has_layer(layers, is_orthogonal_cell)) {
-    recipe.learning_rate_orthogonal = recipe.learning_rate;
-  }
+  if (is_transition)
+    recipe.learning_rate_orthogonal = limited_by_steps(recipe.learning_rate_orthogonal, 0.1, task);
   return recipe;
 }
 

@@ -67,9 +67,8 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   check_frames(*described);
   Recipe recipe = recipe_for(*described, recurrences_of_parts(),
                              is_given(command, "--hidden") || !stack.empty() ? hidden_size() : 0);
-  const std::vector<LayerOptions> own_layers = stack.empty() ? recurrences_of_parts() : stack;
-  const bool has_points = has_stiefel_points(own_layers);
-  recipe = recipe_for_points(*described, own_layers, recipe);
+  const bool has_points = has_stiefel_points(stack.empty() ? recurrences_of_parts() : stack);
+  if (!stack.empty()) recipe = recipe_for_points(*described, stack, recipe);
   if (!is_given(command, "--optimizer")) optimizer.name = recipe.optimizer;
   check_of_optimizer(typed, has_points);
   if (positions > 0) check_positions(*described);

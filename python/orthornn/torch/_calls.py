@@ -54,24 +54,13 @@ _stream_of = getattr(torch._C, "_cuda_getCurrentRawStream",
 
 
 def device_of(tensor: Tensor) -> ctypes.Structure | None:
-    """The argument `device` of an operation: None for the CPU, else a GPU with torch's current stream."""
+    """The argument `device` of an operation: None for the CPU, else a GPU with torch's current stream. The
+    questions about sizes have the stream too: a first one in a capture is refused."""
     if tensor.is_cpu:
         _threads.follow()
         return None
     index = tensor.get_device()
     return _gpu(index, _stream_of(index))
-
-
-def device_key(tensor: Tensor) -> int:
-    """What decides sizes of workspace beside the sizes of a problem: -1 for the CPU, else the GPU's
-    number."""
-    return -1 if tensor.is_cpu else tensor.get_device()
-
-
-def device_of_key(key: int) -> ctypes.Structure | None:
-    """A device for questions about sizes, with torch's current stream: a first question in a capture is
-    refused."""
-    return None if key < 0 else _gpu(key, _stream_of(key))
 
 
 # What calls with the same key have in common, such as structures and sizes. Making it may come with checks of
@@ -100,6 +89,15 @@ def bytes_of(function: Callable, *arguments: Any) -> int:
     count = ctypes.c_int64()
     function(*arguments, ctypes.byref(count))
     return count.value
+
+
+def workspaces_of(name: str, tensor: Tensor, structure: ctypes.Structure) -> tuple[int, int]:
+    """Bytes of workspace of the forward and the backward of an operation `name` of the C interface, on the
+    device of a tensor."""
+    on = device_of(tensor)
+    asked = (getattr(library(), f"orthornn_{name}_{pass_}_workspace") for pass_ in ("forward", "backward"))
+    forward, backward = (bytes_of(ask, on, structure) for ask in asked)
+    return forward, backward
 
 
 def addresses(*tensors: Tensor | None) -> list[int]:

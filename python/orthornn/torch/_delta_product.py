@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, ROUNDED_DTYPES, addresses, bytes_of, check_like, check_number_type,
-                     check_shape, choice, contiguous, define, device_key, device_of, device_of_key, empty_as,
+                     check_shape, choice, contiguous, define, device_of, empty_as,
                      empty_rows, full_precision, kept, key_of, memory, no_second_derivatives, precision_of,
                      shape_of_rows, wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
@@ -118,7 +118,7 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
     if keeps:
         def size(layout):
             product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
-            return bytes_of(library().orthornn_delta_product_saved, device_of_key(device_key(queries)),
+            return bytes_of(library().orthornn_delta_product_saved, device_of(queries),
                             product, layout)
 
         count = size_of_saved(size, lengths, cu_seqlens, queries, keys, values)

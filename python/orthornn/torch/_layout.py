@@ -6,7 +6,7 @@ import torch
 
 from .. import _abi
 from .._library import library
-from ._calls import bytes_of, check_lengths, device_key, device_of_key, int32_lengths, kept, key_of
+from ._calls import bytes_of, check_lengths, device_of, int32_lengths, kept, key_of
 
 
 def check_places(name, tensor, lengths, cu_seqlens, inner):
@@ -40,9 +40,10 @@ def size_of_saved(size, lengths, cu_seqlens, *tensors):
 
 
 class PlacedPlans:
-    """Plans of the forward and the backward of one operation `name` of the C interface. A plan has what `make`
-    makes of its arguments for a new key after its checks, a tuple whose first part is the structure, and then
-    the places and sizes of memory in bytes. Only without lengths and cu_seqlens a key decides the last two."""
+    """Plans of the forward and the backward of one operation `name` of the C interface. A plan has what
+    `make` makes of its arguments for a new key after its checks, a tuple whose first part is the structure,
+    and then the places and sizes of memory in bytes. Only without lengths and cu_seqlens a key decides the
+    last two."""
 
     def __init__(self, name):
         self.name = name
@@ -79,7 +80,7 @@ class PlacedPlans:
 
     def _placed(self, made, key, sizes, like, lengths, cu_seqlens):
         places = Places(like.shape, lengths, cu_seqlens)
-        return *made, places, *sizes(key, device_of_key(device_key(like)), made[0], places.layout)
+        return *made, places, *sizes(key, device_of(like), made[0], places.layout)
 
 
 class Places:

@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, addresses, bytes_of, check_like, check_number_type, check_shape, contiguous,
-                     define, device_key, device_of, device_of_key, empty_as, empty_rows, key_of, memory,
+                     define, device_of, empty_as, empty_rows, key_of, memory,
                      no_second_derivatives, shape_of_rows, wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
 
@@ -57,7 +57,7 @@ def _forward_fake(left, right, initial_states, left_scales, right_scales, length
     count = 0
     if keeps:
         def size(layout):
-            on = device_of_key(device_key(left))
+            on = device_of(left)
             return bytes_of(library().orthornn_rank_one_chain_saved, on, _structure_of(left, initial_states),
                             layout)
 

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, addresses, bytes_of, check_like, check_shape, contiguous, define, device_key,
-                     device_of, device_of_key, empty_as, empty_rows, kept, key_of, no_second_derivatives,
-                     precision_of, workspace_of)
+from ._calls import (DTYPES, addresses, check_like, check_shape, contiguous, define, device_of, empty_as,
+                     empty_rows, kept, key_of, no_second_derivatives, precision_of, workspace_of,
+                     workspaces_of)
 from ._rollout import check_rollout, lengths_on, make_plan, new_results
 
 
@@ -16,10 +16,7 @@ def _make_plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias, p
     _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
     affine = _abi.Affine(DTYPES[q.dtype], precision, *input.shape, len(q))
     rollout, *counts = make_plan(q, (*input.shape[:2], len(q)), activation, precision)
-    on = device_of_key(device_key(q))
-    own = (bytes_of(ask, on, affine) for ask in (library().orthornn_affine_forward_workspace,
-                                                 library().orthornn_affine_backward_workspace))
-    return affine, rollout, *map(max, counts, own)
+    return affine, rollout, *map(max, counts, workspaces_of("affine", q, affine))
 
 
 def _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):

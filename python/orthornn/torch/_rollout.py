@@ -7,9 +7,9 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, addresses, bytes_of, check_lengths, check_like, check_number_type, check_shape,
-                     choice, contiguous, define, device_key, device_of, device_of_key, empty_as,
-                     int32_lengths, kept, key_of, no_second_derivatives, precision_of, workspace_of)
+from ._calls import (DTYPES, addresses, check_lengths, check_like, check_number_type, check_shape, choice,
+                     contiguous, define, device_of, empty_as, int32_lengths, kept, key_of,
+                     no_second_derivatives, precision_of, workspace_of, workspaces_of)
 
 ACTIVATIONS = {"tanh": _abi.TANH, "relu": _abi.RELU, "abs": _abi.ABS, "modrelu": _abi.MODRELU,
                "identity": _abi.IDENTITY}
@@ -18,9 +18,7 @@ ACTIVATIONS = {"tanh": _abi.TANH, "relu": _abi.RELU, "abs": _abi.ABS, "modrelu":
 def make_plan(q, shape, activation, precision):
     """The structure, and the bytes of workspace of forward and backward."""
     options = _abi.Rollout(DTYPES[q.dtype], ACTIVATIONS[activation], precision, 0, *shape)
-    on = device_of_key(device_key(q))
-    return (options, bytes_of(library().orthornn_rollout_forward_workspace, on, options),
-            bytes_of(library().orthornn_rollout_backward_workspace, on, options))
+    return options, *workspaces_of("rollout", q, options)
 
 
 def _checked_plan(q, inputs, h_0, lengths, activation, modrelu_bias, precision):

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, addresses, bytes_of, check_number_type, check_shape, choice, define, device_key,
-                     device_of, device_of_key, kept, key_of, no_second_derivatives, workspace_of)
+from ._calls import (DTYPES, addresses, check_number_type, check_shape, choice, define, device_of, kept,
+                     key_of, no_second_derivatives, workspace_of, workspaces_of)
 
 KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY, "expm": _abi.EXPM,
          "own": _abi.OWN}
@@ -22,9 +22,7 @@ def _make_plan(parameters, kind, negative_signs):
     rows, size = parameters.shape
     reflections = rows if kind in ("cwy", "householder") else 0
     options = _abi.Transition(DTYPES[parameters.dtype], KINDS[kind], size, reflections, negative_signs)
-    on = device_of_key(device_key(parameters))
-    return (options, bytes_of(library().orthornn_transition_forward_workspace, on, options),
-            bytes_of(library().orthornn_transition_backward_workspace, on, options))
+    return options, *workspaces_of("transition", parameters, options)
 
 
 def _plan_of(parameters, kind, negative_signs):
@@ -141,9 +139,7 @@ def _shape_of_point(parameters, kind):
 def _make_stiefel_plan(parameters, kind):
     _check_point(parameters, kind)
     options = stiefel_structure(kind, parameters)
-    on = device_of_key(device_key(parameters))
-    return (options, bytes_of(library().orthornn_stiefel_forward_workspace, on, options),
-            bytes_of(library().orthornn_stiefel_backward_workspace, on, options))
+    return options, *workspaces_of("stiefel", parameters, options)
 
 
 def _stiefel_plan_of(parameters, kind):
