@@ -210,6 +210,11 @@ __device__ __forceinline__ unsigned round_to_tf32(float x) {
   return bits;
 }
 
+/// Starts bringing a line of global memory to the L2 cache.
+__device__ __forceinline__ void prefetch_to_l2(const void* line) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+}
+
 /// Starts copying 16 bytes from global to shared memory past the first cache, or sets them to zero.
 __device__ __forceinline__ void cp_async_or_zero(void* shared, const void* global, bool present) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),

@@ -12,8 +12,8 @@
 namespace orthornn::cuda {
 
 /// Operands of float, each the sum of two tf32: x without its last 13 bits, and what is left of x without the
-/// last bits of that. Products have errors of 2^-20. Rounded parts, as in FloatProduct, take five
-/// instructions more each.
+/// last bits of that. Products have errors of 2^-20. A rounded first part, as in FloatProduct, takes an
+/// instruction more.
 struct SplitProduct {
   using Left = FloatProduct<true>::Left;
   using Right = FloatProduct<true>::Right;

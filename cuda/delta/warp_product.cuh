@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "cuda/core/ptx.cuh"
+#include "cuda/core/tf32_terms.cuh"
 #include "orthornn/scalar/bfloat16.hpp"
 
 namespace orthornn::cuda {
@@ -113,24 +114,15 @@ struct FloatProduct {
     for (int i = 0; i < 4; ++i) a[i] = x.part[i], b[i] = x.part[4 + i];
   }
 
-  static __device__ __forceinline__ unsigned rest(float x, unsigned rounded) {
-    return ptx::round_to_tf32(x - __uint_as_float(rounded));
-  }
   static __device__ __forceinline__ void multiply(float (&sum)[4], const Left& x, const Right& y) {
+    using Terms = Tf32Terms<exact>;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float* const p = x.part + 4 * i;
       const float* const q = y.part + 2 * i;
-      const unsigned a[4] = {ptx::round_to_tf32(p[0]), ptx::round_to_tf32(p[2]), ptx::round_to_tf32(p[1]),
-                             ptx::round_to_tf32(p[3])};
-      const unsigned b[2] = {ptx::round_to_tf32(q[0]), ptx::round_to_tf32(q[1])};
-      if constexpr (exact) {
-        const unsigned a_rest[4] = {rest(p[0], a[0]), rest(p[2], a[1]), rest(p[1], a[2]), rest(p[3], a[3])};
-        const unsigned b_rest[2] = {rest(q[0], b[0]), rest(q[1], b[1])};
-        ptx::mma_m16n8k8_tf32(sum, a_rest, b);
-        ptx::mma_m16n8k8_tf32(sum, a, b_rest);
-      }
-      ptx::mma_m16n8k8_tf32(sum, a, b);
+      const Terms a[1][4] = {{Terms(p[0]), Terms(p[2]), Terms(p[1]), Terms(p[3])}};
+      const Terms b[1][2] = {{Terms(q[0]), Terms(q[1])}};
+      multiply_terms(a, b, [&](int, int) -> float(&)[4] { return sum; });
     }
   }
 };

@@ -1,430 +1,340 @@
-// Convolutions of frames on a GPU, in float.
+// Convolutions of frames on a GPU, in float, and the gradients of what they read.
 //
-// The sums are products of matrices whose larger operand, the neighbourhoods of all pixels, is never made.
-// Its numbers lie in shared memory once. A thread reads a row of them once, and uses each number for q
-// neighbouring pixels.
+// They are products of matrices on tensor cores. The larger operand, the neighbourhoods of all pixels, is
+// never made: its numbers lie in shared memory once, and each is read from there for all its neighbours.
 
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
-#include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
-#include "cuda/core/pack.cuh"
+#include "cuda/core/tf32_terms.cuh"
 #include "cuda/layers/frame_convolution.hpp"
+#include "cuda/layers/frame_tiles.cuh"
 
 namespace orthornn::cuda {
 namespace {
 
-/// Channels of which a thread has sums: two words.
-constexpr int own_channels = 8;
-
-/// Pixels of a frame that a block works on: Rows x Columns, the first at (row, column).
-template <int Rows, int Columns>
-struct Tile {
-  Index frame;
-  int row, column;
-
-  static Index count(const FrameMap& map) {
-    return map.frames * ((map.height + Rows - 1) / Rows) * ((map.width + Columns - 1) / Columns);
-  }
-  __device__ Tile(Index number, int height, int width) {
-    const int along = (width + Columns - 1) / Columns, of_frame = (height + Rows - 1) / Rows * along;
-    frame = number / of_frame;
-    const int rest = static_cast<int>(number % of_frame);
-    row = rest / along * Rows;
-    column = rest % along * Columns;
-  }
-};
-
-/// Frames [frames, H, W, channels] in device memory.
-struct Frames {
-  const float* data;
-  int height, width, channels;
-
-  /// Calls store(place, c, numbers, count) for the channels first .. first + count - 1 of the pixels around a
-  /// tile, Rows x Columns from (row, column) on, which may lie outside the frame: there are zeros. Numbers
-  /// come four at a time where `wide`, else alone. All threads of the block take part.
-  template <int Rows, int Columns>
-  __device__ __forceinline__ void for_each_around(Index frame, int row, int column, int first, int count,
-                                                  bool wide, const auto& store) const {
-    const float* const begin = data + frame * height * width * channels + first;
-    const int size = wide ? 4 : 1, packs = count / size;
-    // A thread has the same channels of all its pixels, so that it divides by a size that is no constant
-    // once.
-    const int thread = static_cast<int>(threadIdx.x), c = thread % packs * size;
-    const int step = static_cast<int>(blockDim.x) / packs;
-    if (thread >= step * packs) return;
-    for (int place = thread / packs; place < Rows * Columns; place += step) {
-      const int y = row + place / Columns, x = column + place % Columns;
-      const bool is_inside = y >= 0 && y < height && x >= 0 && x < width;
-      const float* const from = begin + (static_cast<Index>(y) * width + x) * channels + c;
-      Word<float> numbers{};
-      if (is_inside && wide) numbers = load_pack<4>(from);
-      if (is_inside && !wide) numbers.of[0] = *from;
-      store(place, c, numbers, size);
-    }
-  }
-};
-
-/// Whether the channels of a pixel are whole words.
-bool is_wide(const float* data, Index channels) { return channels % 4 == 0 && is_aligned_for_packs(data); }
-
-/// Calls body(constant) with the side of the kernels.
-void with_side(Index side, const auto& body) {
-  assert(takes_side(side));
-  side == 3 ? body(std::integral_constant<int, 3>()) : body(std::integral_constant<int, 5>());
-}
-
-// Sums over the neighbours of a pixel: y += factor K * x, and the gradient of x.
-
-/// Numbers K(offset, input, output) of a kernel as they lie, or of the transposed convolution, whose offsets
-/// are mirrored.
+/// Numbers K(offset, input, output) of a kernel as they lie.
 struct KernelView {
-  const float* data;
-  Index offset_stride, input_stride, output_stride;
-  bool mirrored;
-
-  __device__ float at(int offset, int input, int output) const {
-    return data[offset * offset_stride + input * input_stride + output * output_stride];
-  }
+  const float* data;  ///< of offset 0
+  float factor;
+  /// The transposed convolution goes through the offsets from the last to the first.
+  int offset_stride, input_stride, output_stride;
 };
 
+/// y += factor K * x, or y = b + factor K * x.
 struct Sums {
   KernelView kernel;
   const float* bias;  ///< [outputs], or null where y has what the sums are added to
-  float factor;
-  float* y;  ///< [.., outputs]
+  float* y;           ///< [.., outputs]
   int outputs;
+  /// A step of y, if it has an h, or its gradient, if it has a d.
+  pointwise::ReluStep<float> relu;
+  pointwise::ReluStepBackward<float> gradient;
 };
 
-/// A block has 16 x 16 pixels, and `Groups` groups of own_channels outputs. A thread has eight pixels of a
-/// row and one group, so its sums are 64 registers. Threads of different groups lie side by side, and write
-/// whole lines.
-template <int Side, int Groups>
+/// A block has 16 x 16 pixels and `octets` times eight outputs. A warp has two rows of the pixels. The block
+/// sums over `inputs` inputs at a time. Their numbers in a neighbourhood are in the order of the offsets; the
+/// inputs of an offset lie together. A step of the product takes eight of these numbers, of which lane t of a
+/// quad has 2 t and 2 t + 1.
+template <int kernel_side, int octets, int inputs_at_once, bool is_exact>
 struct SumShape {
-  static constexpr int rows = 16, columns = 16, own_pixels = 8;
-  static constexpr int threads = rows * columns / own_pixels * Groups;
-  static constexpr int outputs = own_channels * Groups;
-  /// Inputs at a time.
-  static constexpr int inputs = 8;
-  static constexpr int around_rows = rows + Side - 1, around_columns = columns + Side - 1;
-  /// From row to row: a multiple of four, for words; an odd one, so that eight rows lie in different banks.
-  static constexpr int row_stride = (around_columns + 3) / 8 * 8 + 4;
-  /// From input to input. Four times this is 16 modulo 32 numbers for side 3, so two words of 16 neighbouring
-  /// pixels, which a warp stores at once, lie in different banks.
-  static constexpr int input_stride = around_rows * row_stride + 4;
-  /// Numbers of a row that a thread reads, in whole words.
-  static constexpr int read_columns = (own_pixels + Side - 1 + 3) / 4 * 4;
-  static constexpr int kernel_numbers = inputs * Side * Side * outputs;
-  static constexpr std::size_t shared_bytes = sizeof(float) * (inputs * input_stride + kernel_numbers);
-  static_assert(row_stride >= around_columns && row_stride % 8 == 4);
-  static_assert(columns - own_pixels + read_columns <= row_stride);
+  static constexpr bool exact = is_exact;
+  static constexpr int rows = 16, columns = 16, warp_rows = 2;
+  static constexpr int threads = rows / warp_rows * static_cast<int>(warp_size);
+  static constexpr int side = kernel_side, offsets = side * side;
+  static constexpr int outputs = octets * octet, inputs = inputs_at_once;
+  /// Whether outputs come in pairs, which are read and written at once. In all other cases a block has one
+  /// octet.
+  static constexpr bool has_pairs = octets > 1;
+  static constexpr int reach = side / 2, around_rows = rows + 2 * reach, around_columns = columns + 2 * reach;
+  static constexpr int around_numbers = around_rows * around_columns * inputs;
+  static constexpr int steps = (offsets * inputs + octet - 1) / octet;
+  /// Pairs of numbers of an offset, and of all steps. The kernel is zero for pairs behind the last offset.
+  static constexpr int offset_pairs = inputs / 2, pairs = steps * quad;
+  /// What a pair of the kernel is for an output: two numbers, or the first terms of both and the second ones.
+  static constexpr int pair_numbers = exact ? 4 : 2;
+  /// From pair to pair: 8 or 24 modulo 32, so that lanes that are served at once read different banks.
+  static constexpr int pair_stride = outputs * pair_numbers + 8;
+  static constexpr int weight_numbers = pairs * pair_stride;
+  /// Offsets of the kernel that the threads of a block bring to shared memory at once, a pair each.
+  static constexpr int offsets_at_once = threads / (offset_pairs * outputs);
+  static constexpr int turns = (pairs / offset_pairs + offsets_at_once - 1) / offsets_at_once;
+  /// All of it twice: the next inputs arrive while the present ones are multiplied.
+  static constexpr std::size_t shared_bytes = sizeof(float) * 2 * (around_numbers + weight_numbers);
+  static_assert(inputs % 2 == 0 && around_numbers % 4 == 0 && pairs % offset_pairs == 0 &&
+                threads % (offset_pairs * outputs) == 0);
+
+  /// Where the pair of lane t of a quad lies in a step, behind the first pixel of a neighbourhood. Pairs
+  /// behind the last offset are those of the last one: numbers of the same neighbourhood, times zero.
+  static constexpr int place(int step, int t) {
+    const int pair = step * quad + t, found = pair / offset_pairs,
+              offset = found < offsets ? found : offsets - 1;
+    return (offset / side * around_columns + offset % side) * inputs + 2 * (pair % offset_pairs);
+  }
 };
 
-template <int Side, int Groups>
-__global__ void __launch_bounds__(SumShape<Side, Groups>::threads)
-    add_convolution_kernel(Frames x, Sums to, bool wide, bool wide_outputs) {
-  using Shape = SumShape<Side, Groups>;
-  constexpr int reach = Side / 2;
+/// The pairs of the kernel that a thread brings to shared memory: of some offsets, for one output.
+template <class Shape>
+class KernelPairs {
+ public:
+  __device__ KernelPairs(const KernelView& kernel, int first_output, int outputs) : kernel_(kernel) {
+    // Threads side by side have numbers that lie side by side.
+    const int thread = static_cast<int>(threadIdx.x) % (Shape::offset_pairs * Shape::outputs);
+    const bool inputs_first = kernel.input_stride == 1;
+    pair_ = inputs_first ? thread % Shape::offset_pairs : thread / Shape::outputs;
+    output_ = inputs_first ? thread / Shape::offset_pairs : thread % Shape::outputs;
+    offset_ = static_cast<int>(threadIdx.x) / (Shape::offset_pairs * Shape::outputs);
+    has_output_ = first_output + output_ < outputs;
+    from_ = kernel.data + offset_ * kernel.offset_stride + (first_output + output_) * kernel.output_stride;
+  }
+  /// Of the inputs from `first` on, of which there are `count`.
+  __device__ __forceinline__ void load(int first, int count) {
+    const int input = first + 2 * pair_;
+    const bool has_first = has_output_ && input < count, has_second = has_output_ && input + 1 < count;
+    const float* from = from_ + input * kernel_.input_stride;
+#pragma unroll
+    for (int i = 0; i < Shape::turns; ++i) {
+      const bool is_offset = offset_ + i * Shape::offsets_at_once < Shape::offsets;
+      numbers_[i].x = is_offset && has_first ? *from : 0.0f;
+      numbers_[i].y = is_offset && has_second ? from[kernel_.input_stride] : 0.0f;
+      from += Shape::offsets_at_once * kernel_.offset_stride;
+    }
+  }
+  __device__ __forceinline__ void store(float* shared) const {
+    float* to =
+        shared + (offset_ * Shape::offset_pairs + pair_) * Shape::pair_stride + output_ * Shape::pair_numbers;
+#pragma unroll
+    for (int i = 0; i < Shape::turns; ++i) {
+      if ((offset_ + i * Shape::offsets_at_once) * Shape::offset_pairs + pair_ >= Shape::pairs) break;
+      const Tf32Terms<Shape::exact> first(kernel_.factor * numbers_[i].x),
+          second(kernel_.factor * numbers_[i].y);
+      Pack<unsigned, Shape::pair_numbers> terms;
+#pragma unroll
+      for (int term = 0; term < Shape::pair_numbers / 2; ++term)
+        terms.of[2 * term] = first.of[term], terms.of[2 * term + 1] = second.of[term];
+      store_pack(terms, reinterpret_cast<unsigned*>(to));
+      to += Shape::offsets_at_once * Shape::offset_pairs * Shape::pair_stride;
+    }
+  }
+
+ private:
+  const KernelView& kernel_;
+  int pair_, output_, offset_;
+  bool has_output_;
+  const float* from_;
+  float2 numbers_[Shape::turns];
+};
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::threads, 2) add_convolution_kernel(Frames x, Sums to) {
+  constexpr int octets = Shape::outputs / octet, warp_rows = Shape::warp_rows;
+  using Terms = Tf32Terms<Shape::exact>;
   float* const around = reinterpret_cast<float*>(dynamic_shared_memory());
-  float* const weights = around + Shape::inputs * Shape::input_stride;
-  const Tile<Shape::rows, Shape::columns> tile(blockIdx.x, x.height, x.width);
-  const int thread = static_cast<int>(threadIdx.x), group = thread % Groups, segment = thread / Groups;
-  const int row = segment % Shape::rows, column = segment / Shape::rows * Shape::own_pixels;
+  float* const weights = around + 2 * Shape::around_numbers;
+  const FrameTile<Shape::rows, Shape::columns> tile(blockIdx.x, x.height, x.width);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / static_cast<int>(warp_size);
+  const int lane = thread % static_cast<int>(warp_size), g = lane / quad, t = lane % quad;
   const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs;
 
-  float sums[Shape::own_pixels][own_channels] = {};
-  for (int first = 0; first < x.channels; first += Shape::inputs) {
-    const int count = min(Shape::inputs, x.channels - first);
-    __syncthreads();
-    x.for_each_around<Shape::around_rows, Shape::around_columns>(
-        tile.frame, tile.row - reach, tile.column - reach, first, count, wide,
-        [&](int place, int c, const Word<float>& numbers, int size) {
-          const int at = place / Shape::around_columns * Shape::row_stride + place % Shape::around_columns;
+  // A thread has the sums of four pixels, columns g and g + 8 of two rows, for outputs 2 t and 2 t + 1 of
+  // each octet.
+  const int own_row = tile.row + warp_rows * warp, own_column = tile.column + g;
+  const int own_output = first_output + 2 * t, outputs = to.outputs;
+  const int own_octets = (outputs - own_output + octet - 1) / octet;
+  using Numbers = float2[octets];
+  const auto load = [&](const float* from, Numbers& numbers) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            if (i < size) around[(c + i) * Shape::input_stride + at] = numbers.of[i];
-          }
-        });
-    for (int i = thread; i < count * Side * Side * Shape::outputs; i += Shape::threads) {
-      const int output = i % Shape::outputs, offset = i / Shape::outputs % (Side * Side),
-                input = i / (Shape::outputs * Side * Side);
-      const int lies_at = to.kernel.mirrored ? Side * Side - 1 - offset : offset, own = first_output + output;
-      weights[i] = own < to.outputs ? to.kernel.at(lies_at, first + input, own) : 0.0f;
+    for (int j = 0; j < octets; ++j) {
+      if (j >= own_octets) break;
+      if constexpr (Shape::has_pairs) {
+        numbers[j] = *reinterpret_cast<const float2*>(from + j * octet);
+      } else {
+        numbers[j] = {from[0], own_output + 1 < outputs ? from[1] : 0.0f};
+      }
     }
-    __syncthreads();
-    const float* of_input = around + row * Shape::row_stride + column;
-    const float* of_weights = weights + group * own_channels;
-    for (int input = 0; input < count; ++input, of_input += Shape::input_stride) {
+  };
+  const auto store = [&](const Numbers& numbers, float* into) {
 #pragma unroll
-      for (int dy = 0; dy < Side; ++dy) {
-        float numbers[Shape::read_columns];
+    for (int j = 0; j < octets; ++j) {
+      if (j >= own_octets) break;
+      if constexpr (Shape::has_pairs) {
+        *reinterpret_cast<float2*>(into + j * octet) = numbers[j];
+      } else {
+        into[0] = numbers[j].x;
+        if (own_output + 1 < outputs) into[1] = numbers[j].y;
+      }
+    }
+  };
+  const int own = (own_row * x.width + own_column) * outputs + own_output;
+  // Calls body(m, half, n): n is where the thread's numbers of a pixel begin in a frame.
+  const auto for_each_pixel = [&](const auto& body) {
 #pragma unroll
-        for (int i = 0; i < Shape::read_columns; i += 4) {
-          const Word<float> word = load_pack<4>(of_input + dy * Shape::row_stride + i);
+    for (int m = 0; m < warp_rows; ++m) {
 #pragma unroll
-          for (int j = 0; j < 4; ++j) numbers[i + j] = word.of[j];
+      for (int half = 0; half < 2; ++half) {
+        if (own_row + m < x.height && own_column + 8 * half < x.width)
+          body(m, half, own + (m * x.width + 8 * half) * outputs);
+      }
+    }
+  };
+  const Index of_frame = tile.frame * x.height * x.width * outputs;
+  float* const y = to.y + of_frame;
+  const float* const h = to.gradient.d == nullptr ? nullptr : to.gradient.h + of_frame;
+
+  KernelPairs<Shape> pairs(to.kernel, first_output, outputs);
+  Numbers totals[warp_rows][2] = {};
+  for (int present = -Shape::inputs; present < x.channels; present += Shape::inputs) {
+    const int next = present + Shape::inputs, buffer = next / Shape::inputs % 2;
+    if (present >= 0) {
+      pairs.store(weights + (buffer ^ 1) * Shape::weight_numbers);
+      ptx::cp_async_wait<0>();
+      __syncthreads();
+    }
+    if (next < x.channels) {
+      x.copy<Shape::around_rows, Shape::around_columns, Shape::inputs, Shape::inputs, Shape::threads>(
+          tile.frame, tile.row - Shape::reach, tile.column - Shape::reach, next,
+          around + buffer * Shape::around_numbers);
+      ptx::cp_async_commit();
+      pairs.load(next, x.channels);
+    }
+    if (present < 0) {
+      for_each_pixel([&](int m, int half, int n) {
+        load(to.bias == nullptr ? y + n : to.bias + own_output, totals[m][half]);
+        // The lanes of a quad bring an octet each to the L2 cache.
+        if (h != nullptr && first_output + t * octet < outputs) ptx::prefetch_to_l2(h + n + t * (octet - 2));
+      });
+      continue;
+    }
+    const float* const of_pixel = around + (buffer ^ 1) * Shape::around_numbers +
+                                  (warp_rows * warp * Shape::around_columns + g) * Shape::inputs;
+    const unsigned* const of_output = reinterpret_cast<const unsigned*>(weights) +
+                                      (buffer ^ 1) * Shape::weight_numbers + t * Shape::pair_stride +
+                                      g * Shape::pair_numbers;
+    // Tensor cores cut off what they add to a sum. So their sums are short, and are added in float.
+    float sums[warp_rows][octets][4] = {};
+#pragma unroll
+    for (int step = 0; step < Shape::steps; ++step) {
+      const float* const from = of_pixel + Shape::place(step, t);
+      Terms left[warp_rows][4];
+#pragma unroll
+      for (int m = 0; m < warp_rows; ++m) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float2 both =
+              *reinterpret_cast<const float2*>(from + (m * Shape::around_columns + 8 * half) * Shape::inputs);
+          left[m][half] = Terms(both.x), left[m][2 + half] = Terms(both.y);
         }
+      }
+      constexpr int at_once = std::min(octets, 2);  // of registers
 #pragma unroll
-        for (int dx = 0; dx < Side; ++dx, of_weights += Shape::outputs) {
-          const Word<float> low = load_pack<4>(of_weights), high = load_pack<4>(of_weights + 4);
+      for (int first = 0; first < octets; first += at_once) {
+        Terms right[at_once][2];
 #pragma unroll
-          for (int p = 0; p < Shape::own_pixels; ++p) {
+        for (int j = 0; j < at_once; ++j) {
+          const auto terms = load_pack<Shape::pair_numbers>(of_output + step * quad * Shape::pair_stride +
+                                                            (first + j) * octet * Shape::pair_numbers);
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-              sums[p][j] += low.of[j] * numbers[p + dx];
-              sums[p][4 + j] += high.of[j] * numbers[p + dx];
-            }
-          }
+          for (int i = 0; i < Shape::pair_numbers; ++i) right[j][i % 2].of[i / 2] = terms.of[i];
         }
+        multiply_terms(left, right, [&](int m, int j) -> float(&)[4] { return sums[m][first + j]; });
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < warp_rows; ++m) {
+#pragma unroll
+      for (int j = 0; j < octets; ++j) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          totals[m][half][j].x += sums[m][j][2 * half], totals[m][half][j].y += sums[m][j][2 * half + 1];
       }
     }
   }
 
-  const int own_row = tile.row + row, own_output = first_output + group * own_channels;
-  if (own_row >= x.height) return;
+  if (h != nullptr) {
+    const auto step = to.gradient.of(tile.frame);
+    Numbers states[warp_rows][2] = {}, arrives[warp_rows][2] = {};
+    for_each_pixel([&](int m, int half, int n) {
+      load(h + n, states[m][half]);
+      if (step.d_last != nullptr) load(step.d_last + n, arrives[m][half]);
+    });
+    for_each_pixel([&](int m, int half, int n) {
+      Numbers& total = totals[m][half];
 #pragma unroll
-  for (int p = 0; p < Shape::own_pixels; ++p) {
-    const int own_column = tile.column + column + p;
-    if (own_column >= x.width) break;
-    const Index pixel = (tile.frame * x.height + own_row) * x.width + own_column;
-    float* const y = to.y + pixel * to.outputs + own_output;
-    const float* const before = to.bias == nullptr ? y : to.bias + own_output;
-    if (wide_outputs) {
-#pragma unroll
-      for (int i = 0; i < own_channels; i += 4) {
-        if (own_output + i >= to.outputs) break;
-        Word<float> word = load_pack<4>(before + i);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) word.of[j] += to.factor * sums[p][i + j];
-        store_pack(word, y + i);
+      for (int j = 0; j < octets; ++j) {
+        const float2 state = states[m][half][j], more = arrives[m][half][j];
+        total[j] = {step(state.x, total[j].x + more.x), step(state.y, total[j].y + more.y)};
       }
-    } else {
-#pragma unroll
-      for (int i = 0; i < own_channels; ++i) {
-        if (own_output + i < to.outputs) y[i] = before[i] + to.factor * sums[p][i];
-      }
-    }
+      store(total, y + n);
+    });
+    return;
   }
-}
-
-template <int Side, int Groups>
-void add_sums(const Context& gpu, Index tiles, const Frames& x, const Sums& sums) {
-  using Shape = SumShape<Side, Groups>;
-  const unsigned ranges = blocks_for(sums.outputs, Shape::outputs);
-  launch(gpu, add_convolution_kernel<Side, Groups>,
-         {.grid = dim3(grid_size(tiles), ranges), .block = Shape::threads, .shared = Shape::shared_bytes}, x,
-         sums, is_wide(x.data, x.channels),
-         is_wide(sums.y, sums.outputs) && (sums.bias == nullptr || is_wide(sums.bias, sums.outputs)));
-}
-
-void add_sums(const FrameMap& map, Device device, const float* x, int inputs, const Sums& sums) {
-  const Context& gpu = context(device);
-  const Frames frames{x, static_cast<int>(map.height), static_cast<int>(map.width), inputs};
-  with_side(map.side, [&](auto side) {
-    const Index tiles = Tile<SumShape<side, 1>::rows, SumShape<side, 1>::columns>::count(map);
-    if (sums.outputs <= own_channels) return add_sums<side, 1>(gpu, tiles, frames, sums);
-    if (sums.outputs <= 2 * own_channels) return add_sums<side, 2>(gpu, tiles, frames, sums);
-    add_sums<side, 4>(gpu, tiles, frames, sums);
+  const bool has_step = to.relu.h != nullptr;
+  const auto step = to.relu.of(tile.frame);
+  for_each_pixel([&](int m, int half, int n) {
+    Numbers& total = totals[m][half];
+#pragma unroll
+    for (int j = 0; j < octets; ++j) {
+      if (has_step) total[j] = {step(total[j].x), step(total[j].y)};
+    }
+    if (step.last != nullptr) store(total, step.last + n);
+    store(total, y + n);
   });
 }
 
-// Sums over pixels: the gradient of K.
-
-/// A block has up to 32 inputs and 32 outputs, and all offsets: a thread has the offsets of one row, a pair
-/// of inputs and own_channels outputs. Blocks go over tiles of 8 x 16 pixels. Where the channels are few,
-/// further threads, in `parts`, take other rows of the tile.
-template <int Side>
-struct GradientShape {
-  static constexpr int rows = 8, columns = 16, own_inputs = 2;
-  static constexpr int most_inputs = 32, most_outputs = 32;
-  static constexpr int most_threads = Side * (most_inputs / own_inputs) * (most_outputs / own_channels);
-  static constexpr int around_rows = rows + Side - 1, around_columns = columns + Side - 1;
-
-  int pairs, groups, parts;
-
-  GradientShape(int inputs, int outputs)
-      : pairs((std::min(inputs, most_inputs) + own_inputs - 1) / own_inputs),
-        groups((std::min(outputs, most_outputs) + own_channels - 1) / own_channels),
-        parts(std::clamp(most_threads / (Side * pairs * groups), 1, rows)) {}
-
-  __host__ __device__ int threads_of_part() const { return Side * pairs * groups; }
-  /// Inputs of a pixel in shared memory: whole words.
-  __host__ __device__ int input_stride() const { return (own_inputs * pairs + 3) / 4 * 4; }
-  __host__ __device__ int output_stride() const { return own_channels * groups; }
-  std::size_t shared_bytes() const {
-    return sizeof(float) * static_cast<std::size_t>(around_rows * around_columns * input_stride() +
-                                                    rows * columns * output_stride());
-  }
-};
-
-/// partial [gridDim.x parts, q, q, C, F]: block (i, j, k) has inputs of range j and outputs of range k.
-template <int Side>
-__global__ void __launch_bounds__(GradientShape<Side>::most_threads)
-    kernel_gradient_kernel(Frames x, Frames g, GradientShape<Side> shape, Index tiles,
-                           float* __restrict__ partial, bool wide_inputs, bool wide_outputs) {
-  using Shape = GradientShape<Side>;
-  constexpr int reach = Side / 2;
-  const int input_stride = shape.input_stride(), output_stride = shape.output_stride();
-  float* const around = reinterpret_cast<float*>(dynamic_shared_memory());
-  float* const gradients = around + Shape::around_rows * Shape::around_columns * input_stride;
-  const int of_part = shape.threads_of_part(), part = static_cast<int>(threadIdx.x) / of_part,
-            rest = static_cast<int>(threadIdx.x) % of_part;
-  const int group = rest % shape.groups, pair = rest / shape.groups % shape.pairs,
-            dy = rest / (shape.groups * shape.pairs);
-  const int first_input = static_cast<int>(blockIdx.y) * Shape::most_inputs,
-            first_output = static_cast<int>(blockIdx.z) * Shape::most_outputs;
-  const int inputs = min(input_stride, x.channels - first_input),
-            outputs = min(output_stride, g.channels - first_output);
-  // Channels that are not there stay zero.
-  for (int i = static_cast<int>(threadIdx.x); i < Shape::around_rows * Shape::around_columns * input_stride;
-       i += static_cast<int>(blockDim.x))
-    around[i] = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < Shape::rows * Shape::columns * output_stride;
-       i += static_cast<int>(blockDim.x))
-    gradients[i] = 0;
-
-  float sums[Side][Shape::own_inputs][own_channels] = {};
-  for (Index number = blockIdx.x; number < tiles; number += gridDim.x) {
-    const Tile<Shape::rows, Shape::columns> tile(number, x.height, x.width);
-    const auto store_at = [](float* memory, int stride) {
-      return [=](int place, int c, const Word<float>& numbers, int size) {
-        float* const to = memory + place * stride + c;
-        if (size == 4) {
-          store_pack(numbers, to);
-        } else {
-          *to = numbers.of[0];
-        }
-      };
-    };
-    __syncthreads();
-    x.for_each_around<Shape::around_rows, Shape::around_columns>(tile.frame, tile.row - reach,
-                                                                 tile.column - reach, first_input, inputs,
-                                                                 wide_inputs, store_at(around, input_stride));
-    g.for_each_around<Shape::rows, Shape::columns>(tile.frame, tile.row, tile.column, first_output, outputs,
-                                                   wide_outputs, store_at(gradients, output_stride));
-    __syncthreads();
-    for (int row = part; row < Shape::rows; row += shape.parts) {
-      const float* const of_row =
-          around + (row + dy) * Shape::around_columns * input_stride + Shape::own_inputs * pair;
-      const float* const of_gradients =
-          gradients + row * Shape::columns * output_stride + own_channels * group;
-      float numbers[Shape::around_columns][Shape::own_inputs];
-#pragma unroll
-      for (int p = 0; p < Shape::around_columns; ++p) {
-        const float2 both = *reinterpret_cast<const float2*>(of_row + p * input_stride);
-        numbers[p][0] = both.x, numbers[p][1] = both.y;
-        const int pixel = p - (Side - 1);  // whose neighbours are all there now
-        if (pixel < 0) continue;
-        const Word<float> low = load_pack<4>(of_gradients + pixel * output_stride),
-                          high = load_pack<4>(of_gradients + pixel * output_stride + 4);
-#pragma unroll
-        for (int dx = 0; dx < Side; ++dx) {
-#pragma unroll
-          for (int i = 0; i < Shape::own_inputs; ++i) {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-              sums[dx][i][j] += numbers[pixel + dx][i] * low.of[j];
-              sums[dx][i][4 + j] += numbers[pixel + dx][i] * high.of[j];
-            }
-          }
-        }
-      }
-    }
-  }
-
-  float* const to = partial + (static_cast<Index>(blockIdx.x) * shape.parts + part) * Side * Side *
-                                  static_cast<Index>(x.channels) * g.channels;
-#pragma unroll
-  for (int dx = 0; dx < Side; ++dx) {
-#pragma unroll
-    for (int i = 0; i < Shape::own_inputs; ++i) {
-      const int input = first_input + Shape::own_inputs * pair + i;
-      if (input >= x.channels) continue;
-#pragma unroll
-      for (int j = 0; j < own_channels; ++j) {
-        const int output = first_output + own_channels * group + j;
-        if (output < g.channels)
-          to[(static_cast<Index>(dy * Side + dx) * x.channels + input) * g.channels + output] =
-              sums[dx][i][j];
-      }
-    }
-  }
+/// Whether pairs of outputs can be read and written at once.
+bool allows_pairs(const float* data, Index outputs) {
+  return outputs % 2 == 0 && reinterpret_cast<std::uintptr_t>(data) % alignof(float2) == 0;
 }
 
-constexpr unsigned sum_columns_of_block = 32, sum_rows_of_block = 8;
-
-/// sums [count] += factor times the rows of partial [rows, count]; a thread adds a range of rows, and then
-/// one adds the ranges.
-__global__ void add_partial_gradients(const float* __restrict__ partial, Index rows, Index count,
-                                      float factor, float* __restrict__ sums) {
-  __shared__ float shared[sum_rows_of_block][sum_columns_of_block];
-  const Index column = static_cast<Index>(blockIdx.x) * sum_columns_of_block + threadIdx.x;
-  const Index range = (rows + sum_rows_of_block - 1) / sum_rows_of_block, first = threadIdx.y * range;
-  const Index last = first + range < rows ? first + range : rows;
-  float sum = 0;
-  if (column < count) {
-#pragma unroll 8
-    for (Index row = first; row < last; ++row) sum += partial[row * count + column];
-  }
-  shared[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= count) return;
-  float total = 0;
-  for (unsigned y = 0; y < sum_rows_of_block; ++y) total += shared[y][threadIdx.x];
-  sums[column] += factor * total;
+void add_sums(const FrameMap& map, Device device, const Frames& x, const Sums& sums) {
+  const auto add = [&]<class Shape>(Shape) {
+    const Index tiles = FrameTile<Shape::rows, Shape::columns>::count(map);
+    launch(context(device), add_convolution_kernel<Shape>,
+           {.grid = dim3(grid_size(tiles), blocks_for(sums.outputs, Shape::outputs)),
+            .block = Shape::threads,
+            .shared = Shape::shared_bytes},
+           x, sums);
+  };
+  const bool pairs = allows_pairs(sums.y, sums.outputs) && allows_pairs(sums.bias, sums.outputs) &&
+                     allows_pairs(sums.gradient.h, sums.outputs) &&
+                     allows_pairs(sums.gradient.d_last, sums.outputs) &&
+                     allows_pairs(sums.relu.last, sums.outputs);
+  with_constants(map, [&](auto side, auto exact) {
+    with_octets(pairs ? sums.outputs : 1, [&](auto octets) {
+      constexpr int most_inputs = side == 3 ? 8 : 4;  // of shared memory
+      x.channels <= 2 ? add(SumShape<side, octets, 2, exact>())
+                      : add(SumShape<side, octets, most_inputs, exact>());
+    });
+  });
 }
 
 }  // namespace
 
+bool takes_side(Index side) { return side == 3 || side == 5; }
+
 void add_convolution(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> bias,
-                     TensorView<const float> x, TensorView<float> y) {
+                     TensorView<const float> x, TensorView<float> y, const pointwise::ReluStep<float>& step) {
+  assert(step.h == nullptr || (step.h == y.data() && step.size == map.height * map.width * map.outputs));
   if (y.empty()) return;
   const int inputs = static_cast<int>(map.inputs), outputs = static_cast<int>(map.outputs);
-  const KernelView view{kernel.data(), map.inputs * outputs, outputs, 1, false};
-  add_sums(map, y.device(), x.data(), inputs,
-           {view, bias.empty() ? nullptr : bias.data(), map.factor, y.data(), outputs});
+  const KernelView view{kernel.data(), map.factor, inputs * outputs, outputs, 1};
+  add_sums(map, y.device(), Frames(x.data(), map, inputs),
+           {view, bias.empty() ? nullptr : bias.data(), y.data(), outputs, step, {}});
 }
 
 void add_input_gradient(const FrameMap& map, TensorView<const float> kernel, TensorView<const float> g,
-                        TensorView<float> d_x) {
+                        TensorView<float> d_x, const pointwise::ReluStepBackward<float>& step) {
+  assert(step.d == nullptr || (step.d == d_x.data() && step.size == map.height * map.width * map.inputs));
   if (d_x.empty()) return;
   const int inputs = static_cast<int>(map.inputs), outputs = static_cast<int>(map.outputs);
-  const KernelView view{kernel.data(), map.inputs * outputs, 1, outputs, true};
-  add_sums(map, d_x.device(), g.data(), outputs, {view, nullptr, map.factor, d_x.data(), inputs});
-}
-
-void add_kernel_gradient(const FrameMap& map, TensorView<const float> x, TensorView<const float> g,
-                         TensorView<float> d_kernel) {
-  if (x.empty()) return;
-  Context& gpu = context(x.device());
-  const int height = static_cast<int>(map.height), width = static_cast<int>(map.width),
-            inputs = static_cast<int>(map.inputs), outputs = static_cast<int>(map.outputs);
-  with_side(map.side, [&](auto side) {
-    using Shape = GradientShape<side>;
-    const Shape shape(inputs, outputs);
-    const Index tiles = Tile<Shape::rows, Shape::columns>::count(map);
-    // Three blocks of side 3 on each multiprocessor of a large GPU. Not of this machine: the order of the
-    // sums depends on the sizes alone.
-    constexpr Index most_blocks = 384;
-    const unsigned input_ranges = blocks_for(inputs, Shape::most_inputs),
-                   output_ranges = blocks_for(outputs, Shape::most_outputs);
-    const Index blocks = std::clamp<Index>(most_blocks / (Index{input_ranges} * output_ranges), 1, tiles);
-    const Index rows = blocks * shape.parts, count = d_kernel.size();
-    float* const partial = gpu.scratch<float>(static_cast<std::size_t>(rows * count));
-    launch(gpu, kernel_gradient_kernel<side>,
-           {.grid = dim3(static_cast<unsigned>(blocks), input_ranges, output_ranges),
-            .block = static_cast<unsigned>(shape.threads_of_part() * shape.parts),
-            .shared = shape.shared_bytes()},
-           Frames{x.data(), height, width, inputs}, Frames{g.data(), height, width, outputs}, shape, tiles,
-           partial, is_wide(x.data(), inputs), is_wide(g.data(), outputs));
-    launch(gpu, add_partial_gradients,
-           {.grid = blocks_for(count, sum_columns_of_block),
-            .block = dim3(sum_columns_of_block, sum_rows_of_block)},
-           partial, rows, count, map.factor, d_kernel.data());
-  });
+  const int of_offset = inputs * outputs;
+  const float* const last = kernel.data() + (map.side * map.side - 1) * of_offset;
+  const KernelView view{last, map.factor, -of_offset, 1, outputs};
+  add_sums(map, d_x.device(), Frames(g.data(), map, outputs), {view, nullptr, d_x.data(), inputs, {}, step});
 }
 
 }  // namespace orthornn::cuda

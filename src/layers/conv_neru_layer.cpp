@@ -149,14 +149,13 @@ TensorView<const T> ConvNeruLayer<T>::run_forward(const SequenceInput<T>& input,
   const auto steps = [&] {
     for (Index t = 0; t < length; ++t) {
       const TensorView<T> h = outputs[t];
-      maps_->hidden.add(hidden_kernel(), states[t], h, around_h);
-      for_each_entry(h.device(), n, batch,
-                     pointwise::ReluStep<T>{.length = length,
-                                            .step = t,
-                                            .size = n,
-                                            .lengths = or_null(input.lengths),
-                                            .h = h.data(),
-                                            .last = end.data()});
+      maps_->hidden.add(hidden_kernel(), states[t], h, around_h,
+                        {.length = length,
+                         .step = t,
+                         .size = n,
+                         .lengths = or_null(input.lengths),
+                         .h = h.data(),
+                         .last = end.data()});
     }
   };
   run_loop(execution_.device, length * maps_->launches_of_step(), records_,
@@ -180,17 +179,20 @@ void ConvNeruLayer<T>::run_backward(const SequenceInput<T>& input, const Backwar
   for (const TensorView<T>& sum : {d_first, d_hidden, this->gradient(places_.input)}) set_zero(sum);
   if (!d_input.empty() && arguments.input == Gradients::overwrite) set_zero(d_input);
   // 1. The steps: the gradients of a_t take the place of those that arrive at h_t.
+  const auto relu = [&](Index t) {
+    return pointwise::ReluStepBackward<T>{.length = length,
+                                          .step = t,
+                                          .size = n,
+                                          .lengths = or_null(input.lengths),
+                                          .h = states[t + 1].data(),
+                                          .d_last = or_null(d_last),
+                                          .d = d[t].data()};
+  };
   const auto steps = [&] {
+    if (length > 0) for_each_entry(d.device(), n, batch, relu(length - 1));
     for (Index t = length - 1; t >= 0; --t) {
-      for_each_entry(d.device(), n, batch,
-                     pointwise::ReluStepBackward<T>{.length = length,
-                                                    .step = t,
-                                                    .size = n,
-                                                    .lengths = or_null(input.lengths),
-                                                    .h = states[t + 1].data(),
-                                                    .d_last = or_null(d_last),
-                                                    .d = d[t].data()});
-      maps_->hidden.add_input_gradient(hidden_kernel(), d[t], t > 0 ? d[t - 1] : d_first, around_h);
+      maps_->hidden.add_input_gradient(hidden_kernel(), d[t], t > 0 ? d[t - 1] : d_first, around_h,
+                                       t > 0 ? relu(t - 1) : pointwise::ReluStepBackward<T>{});
     }
   };
   run_loop(execution_.device, length * maps_->launches_of_step(), records_,

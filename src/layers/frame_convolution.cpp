@@ -1,5 +1,6 @@
 #include "layers/frame_convolution.hpp"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "core/back_end.hpp"
@@ -23,17 +24,15 @@ FrameConvolution<T>::FrameConvolution(Index height, Index width, Index kernel_si
 template <class T>
 typename FrameConvolution<T>::Neighbours FrameConvolution<T>::kind_on(Device device) const {
   if (around_.reach == 0) return Neighbours::of_one_pixel;
-  if constexpr (!has_cuda_bodies || !std::is_same_v<T, float>) return Neighbours::copied;
-  // The kernels that read in place multiply in fp32, so their time grows faster with F than that of copies
-  // does. On an H200 a training step with 32 clips of 20 frames of 64 x 64 pixels and C = 32 took, in place
-  // and copied: F = 32, tf32 6.7 and 13.5 ms; F = 128, tf32 24.0 and 17.7, fp32 24.2 and 28.6
-  // (tools/bench-results/h200-frames.csv). Between and above nothing was measured.
-  constexpr Index most_numbers = Index{1} << 30;
-  const Index most_outputs = execution_.precision == Precision::fp32 ? 128 : 64;
-  const bool fits = pixels() <= most_numbers && around_.offsets() * inputs_ <= most_numbers / outputs_;
-  return device.is_cuda() && cuda::takes_side(around_.side()) && outputs_ <= most_outputs && fits
-             ? Neighbours::read_in_place
-             : Neighbours::copied;
+  if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
+    // The kernels count the numbers of a frame in 32 bits, with some beyond it, and blocks of channels in 16.
+    constexpr Index most_numbers = Index{1} << 25, most_channels = Index{1} << 16;
+    const Index channels = std::max(inputs_, outputs_);
+    const bool fits = channels <= most_channels && pixels() <= most_numbers / channels &&
+                      around_.offsets() * inputs_ <= most_numbers / outputs_;
+    if (device.is_cuda() && cuda::takes_side(around_.side()) && fits) return Neighbours::read_in_place;
+  }
+  return Neighbours::copied;
 }
 
 template <class T>
@@ -56,7 +55,8 @@ cuda::FrameMap FrameConvolution<T>::map_of(ConstTensorView<T> x) const {
           .side = around_.side(),
           .inputs = inputs_,
           .outputs = outputs_,
-          .factor = static_cast<float>(factor_)};
+          .factor = static_cast<float>(factor_),
+          .exact = execution_.precision == Precision::fp32};
 }
 
 template <class T>
@@ -83,7 +83,7 @@ template <class T>
 void FrameConvolution<T>::apply(ConstTensorView<T> kernel, ConstTensorView<T> bias, ConstTensorView<T> x,
                                 TensorView<T> y, TensorView<T> neighbours) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, bias, x, y);
+    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, bias, x, y, {});
   }
   copy_to_rows<T>(bias, y);
   add(kernel, x, y, neighbours);
@@ -91,14 +91,15 @@ void FrameConvolution<T>::apply(ConstTensorView<T> kernel, ConstTensorView<T> bi
 
 template <class T>
 void FrameConvolution<T>::add(ConstTensorView<T> kernel, ConstTensorView<T> x, TensorView<T> y,
-                              TensorView<T> neighbours) const {
+                              TensorView<T> neighbours, const pointwise::ReluStep<T>& step) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, {}, x, y);
+    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, {}, x, y, step);
   }
   for_each_part(x, y, neighbours, [&](ConstTensorView<T> from, TensorView<T> to) {
     gemm<T>(factor_, columns_of(kernel), columns_of(neighbours_of(from, neighbours)), 1, columns_of(to),
             execution_.precision);
   });
+  if (step.h != nullptr) for_each_entry(y.device(), step.size, y.size() / step.size, step);
 }
 
 template <class T>
@@ -115,9 +116,11 @@ void FrameConvolution<T>::add_kernel_gradient(ConstTensorView<T> x, ConstTensorV
 
 template <class T>
 void FrameConvolution<T>::add_input_gradient(ConstTensorView<T> kernel, ConstTensorView<T> g,
-                                             TensorView<T> d_x, TensorView<T> neighbours) const {
+                                             TensorView<T> d_x, TensorView<T> neighbours,
+                                             const pointwise::ReluStepBackward<T>& step) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place) return cuda::add_input_gradient(map_of(d_x), kernel, g, d_x);
+    if (kind_ == Neighbours::read_in_place)
+      return cuda::add_input_gradient(map_of(d_x), kernel, g, d_x, step);
   }
   for_each_part(d_x, g, neighbours, [&](TensorView<T> to, ConstTensorView<T> of_outputs) {
     const bool is_one_pixel = kind_ == Neighbours::of_one_pixel;
@@ -127,6 +130,7 @@ void FrameConvolution<T>::add_input_gradient(ConstTensorView<T> kernel, ConstTen
     for_each_entry(to.device(), inputs_, to.shape()[0],
                    pointwise::AddNeighbours<T>{around_, neighbours.data(), to.data(), inputs_});
   });
+  if (step.d != nullptr) for_each_entry(d_x.device(), step.size, d_x.size() / step.size, step);
 }
 
 template class FrameConvolution<float>;

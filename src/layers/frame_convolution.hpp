@@ -14,7 +14,7 @@ struct FrameMap;
 /// the rows and columns of x, around which there are zeros (docs/math.md, section 9.7).
 ///
 /// It is a product with the matrix of all neighbourhoods. For q = 1 that is x. A GPU reads frames of floats
-/// as they lie for q = 3 and 5, and at most 128 outputs in fp32 or 64 else. In all other cases the
+/// as they lie for q = 3 and 5, if a frame and the kernel have at most 2^25 numbers. In all other cases the
 /// neighbourhoods of some frames at a time are copied to `neighbours`, memory of the caller. The frames of a
 /// call are a whole multiple of those that it has room for.
 template <class T>
@@ -32,14 +32,15 @@ class FrameConvolution {
   /// y = b + factor K * x for a bias b [F]. Overwrites `neighbours`, as the other functions do.
   void apply(ConstTensorView<T> kernel, ConstTensorView<T> bias, ConstTensorView<T> x, TensorView<T> y,
              TensorView<T> neighbours) const;
-  /// y += factor K * x.
-  void add(ConstTensorView<T> kernel, ConstTensorView<T> x, TensorView<T> y, TensorView<T> neighbours) const;
+  /// y += factor K * x, and then the step of y, if there is one: a step without h does nothing.
+  void add(ConstTensorView<T> kernel, ConstTensorView<T> x, TensorView<T> y, TensorView<T> neighbours,
+           const pointwise::ReluStep<T>& step = {}) const;
   /// d_kernel += its gradient, for a gradient g of y.
   void add_kernel_gradient(ConstTensorView<T> x, ConstTensorView<T> g, TensorView<T> d_kernel,
                            TensorView<T> neighbours) const;
-  /// d_x += its gradient.
+  /// d_x += its gradient, and then the step of d_x, if there is one: a step without d does nothing.
   void add_input_gradient(ConstTensorView<T> kernel, ConstTensorView<T> g, TensorView<T> d_x,
-                          TensorView<T> neighbours) const;
+                          TensorView<T> neighbours, const pointwise::ReluStepBackward<T>& step = {}) const;
 
  private:
   enum class Neighbours { of_one_pixel, read_in_place, copied };

@@ -69,10 +69,23 @@ struct ReluStep {
   T* h;                         ///< [B, N], a_t -> h_t, which is 0 beyond a sequence's length
   T* last;                      ///< [B, N], or null: gets the state after the last live step
 
+  /// The step of one sequence.
+  struct OfSequence {
+    bool is_live;
+    T* last;  ///< [N], or null: gets what is found
+
+    /// A number of h_t, for that of a_t.
+    constexpr T operator()(T a) const { return is_live ? activate(Activation::relu, a, T{0}) : T{0}; }
+  };
+  constexpr OfSequence of(Index b) const {
+    const Index live = live_steps(lengths, length, b);
+    return {step < live, step + 1 == live && last != nullptr ? last + b * size : nullptr};
+  }
   constexpr void operator()(Index n, Index b) const {
-    const Index live = live_steps(lengths, length, b), at = b * size + n;
-    h[at] = step < live ? activate(Activation::relu, h[at], T{0}) : T{0};
-    if (step + 1 == live && last != nullptr) last[at] = h[at];
+    const OfSequence of_sequence = of(b);
+    T& number = h[b * size + n];
+    number = of_sequence(number);
+    if (of_sequence.last != nullptr) of_sequence.last[n] = number;
   }
 };
 
@@ -85,11 +98,25 @@ struct ReluStepBackward {
   const T* d_last;              ///< [B, N], or null: the gradient that arrives at the last state
   T* d;                         ///< [B, N], the gradient that arrives at h_t -> that of a_t
 
+  /// The gradient of the step of one sequence.
+  struct OfSequence {
+    bool is_live;
+    const T* d_last;  ///< [N], or null: arrives at h_t too
+
+    /// A number of the gradient of a_t, for that of h_t and of the gradient that arrives at it.
+    constexpr T operator()(T own_h, T arrives) const {
+      return is_live ? differentiate(Activation::relu, own_h, std::int8_t{0}, arrives) : T{0};
+    }
+  };
+  constexpr OfSequence of(Index b) const {
+    const Index live = live_steps(lengths, length, b);
+    return {step < live, step + 1 == live && d_last != nullptr ? d_last + b * size : nullptr};
+  }
   constexpr void operator()(Index n, Index b) const {
-    const Index live = live_steps(lengths, length, b), at = b * size + n;
-    const bool is_last = step + 1 == live && d_last != nullptr;
-    const T arrives = is_last ? d[at] + d_last[at] : d[at];
-    d[at] = step < live ? differentiate(Activation::relu, h[at], std::int8_t{0}, arrives) : T{0};
+    const OfSequence of_sequence = of(b);
+    T& number = d[b * size + n];
+    const T arrives = of_sequence.d_last == nullptr ? number : number + of_sequence.d_last[n];
+    number = of_sequence(h[b * size + n], arrives);
   }
 };
 
