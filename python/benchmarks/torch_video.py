@@ -17,8 +17,8 @@ of the inputs are one call for all frames, and so is the readout.
 - torch compiled, graphs: the same with `mode="reduce-overhead"`, which records CUDA graphs. GPU only.
 
 A sample is ten steps between two synchronizations on a GPU, and one step on the CPU, as in `orthornn
-bench train`. With tf32 the convolutions of PyTorch are rounded, and those of the program above 64
-outputs. Both form the hidden kernel in fp32. Memory is measured on a GPU only, in two ways. Neither
+bench train`. With tf32 both round what convolutions
+multiply. Both form the hidden kernel in fp32. Memory is measured on a GPU only, in two ways. Neither
 counts the clips, the context or the code.
 
 - allocated: the most that the tensors of PyTorch take during a step, by `torch.cuda.max_memory_allocated`. It
