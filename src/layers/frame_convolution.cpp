@@ -32,7 +32,7 @@ typename FrameConvolution<T>::Neighbours FrameConvolution<T>::kind_on(Device dev
                       around_.offsets() * inputs_ <= most_numbers / outputs_;
     if (device.is_cuda() && cuda::takes_side(around_.side()) && fits) return Neighbours::read_in_place;
   }
-  return Neighbours::copied;
+  return device.is_cuda() ? Neighbours::copied : Neighbours::read_in_place;
 }
 
 template <class T>
@@ -49,7 +49,7 @@ Index FrameConvolution<T>::launches(Index times) const {
 
 template <class T>
 cuda::FrameMap FrameConvolution<T>::map_of(ConstTensorView<T> x) const {
-  return {.frames = x.size() / (pixels() * inputs_),
+  return {.frames = frames_of(x),
           .height = around_.height,
           .width = around_.width,
           .side = around_.side(),
@@ -83,7 +83,7 @@ template <class T>
 void FrameConvolution<T>::apply(ConstTensorView<T> kernel, ConstTensorView<T> bias, ConstTensorView<T> x,
                                 TensorView<T> y, TensorView<T> neighbours) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, bias, x, y, {});
+    if (is_read_by_gpu()) return cuda::add_convolution(map_of(x), kernel, bias, x, y, {});
   }
   copy_to_rows<T>(bias, y);
   add(kernel, x, y, neighbours);
@@ -93,12 +93,16 @@ template <class T>
 void FrameConvolution<T>::add(ConstTensorView<T> kernel, ConstTensorView<T> x, TensorView<T> y,
                               TensorView<T> neighbours, const pointwise::ReluStep<T>& step) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place) return cuda::add_convolution(map_of(x), kernel, {}, x, y, step);
+    if (is_read_by_gpu()) return cuda::add_convolution(map_of(x), kernel, {}, x, y, step);
   }
-  for_each_part(x, y, neighbours, [&](ConstTensorView<T> from, TensorView<T> to) {
-    gemm<T>(factor_, columns_of(kernel), columns_of(neighbours_of(from, neighbours)), 1, columns_of(to),
-            execution_.precision);
-  });
+  if (kind_ == Neighbours::read_in_place) {
+    on_host().add(kernel.data(), x.data(), y.data(), frames_of(x));
+  } else {
+    for_each_part(x, y, neighbours, [&](ConstTensorView<T> from, TensorView<T> to) {
+      gemm<T>(factor_, columns_of(kernel), columns_of(neighbours_of(from, neighbours)), 1, columns_of(to),
+              execution_.precision);
+    });
+  }
   if (step.h != nullptr) for_each_entry(y.device(), step.size, y.size() / step.size, step);
 }
 
@@ -106,8 +110,10 @@ template <class T>
 void FrameConvolution<T>::add_kernel_gradient(ConstTensorView<T> x, ConstTensorView<T> g,
                                               TensorView<T> d_kernel, TensorView<T> neighbours) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place) return cuda::add_kernel_gradient(map_of(x), x, g, d_kernel);
+    if (is_read_by_gpu()) return cuda::add_kernel_gradient(map_of(x), x, g, d_kernel);
   }
+  if (kind_ == Neighbours::read_in_place)
+    return on_host().add_kernel_gradient(x.data(), g.data(), d_kernel.data(), frames_of(x));
   for_each_part(x, g, neighbours, [&](ConstTensorView<T> from, ConstTensorView<T> of_outputs) {
     gemm<T>(factor_, columns_of(of_outputs), transposed(columns_of(neighbours_of(from, neighbours))), 1,
             columns_of(d_kernel), execution_.precision);
@@ -119,17 +125,20 @@ void FrameConvolution<T>::add_input_gradient(ConstTensorView<T> kernel, ConstTen
                                              TensorView<T> d_x, TensorView<T> neighbours,
                                              const pointwise::ReluStepBackward<T>& step) const {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
-    if (kind_ == Neighbours::read_in_place)
-      return cuda::add_input_gradient(map_of(d_x), kernel, g, d_x, step);
+    if (is_read_by_gpu()) return cuda::add_input_gradient(map_of(d_x), kernel, g, d_x, step);
   }
-  for_each_part(d_x, g, neighbours, [&](TensorView<T> to, ConstTensorView<T> of_outputs) {
-    const bool is_one_pixel = kind_ == Neighbours::of_one_pixel;
-    gemm<T>(factor_, transposed(columns_of(kernel)), columns_of(of_outputs), is_one_pixel ? 1 : 0,
-            columns_of(is_one_pixel ? to : neighbours), execution_.precision);
-    if (is_one_pixel) return;
-    for_each_entry(to.device(), inputs_, to.shape()[0],
-                   pointwise::AddNeighbours<T>{around_, neighbours.data(), to.data(), inputs_});
-  });
+  if (kind_ == Neighbours::read_in_place) {
+    on_host().add_input_gradient(kernel.data(), g.data(), d_x.data(), frames_of(d_x));
+  } else {
+    for_each_part(d_x, g, neighbours, [&](TensorView<T> to, ConstTensorView<T> of_outputs) {
+      const bool is_one_pixel = kind_ == Neighbours::of_one_pixel;
+      gemm<T>(factor_, transposed(columns_of(kernel)), columns_of(of_outputs), is_one_pixel ? 1 : 0,
+              columns_of(is_one_pixel ? to : neighbours), execution_.precision);
+      if (is_one_pixel) return;
+      for_each_entry(to.device(), inputs_, to.shape()[0],
+                     pointwise::AddNeighbours<T>{around_, neighbours.data(), to.data(), inputs_});
+    });
+  }
   if (step.d != nullptr) for_each_entry(d_x.device(), step.size, d_x.size() / step.size, step);
 }
 

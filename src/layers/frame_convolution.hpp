@@ -1,8 +1,8 @@
 #pragma once
 
+#include "layers/host_convolution.hpp"
 #include "orthornn/core/execution.hpp"
 #include "orthornn/core/tensor.hpp"
-#include "pointwise/frames.hpp"
 
 namespace orthornn {
 
@@ -13,10 +13,10 @@ struct FrameMap;
 /// The convolution y = K * x of frames x [.., H, W, C] with a kernel K [q, q, C, F], times a factor; y has
 /// the rows and columns of x, around which there are zeros (docs/math.md, section 9.7).
 ///
-/// It is a product with the matrix of all neighbourhoods. For q = 1 that is x. A GPU reads frames of floats
-/// as they lie for q = 3 and 5, if a frame and the kernel have at most 2^25 numbers. In all other cases the
-/// neighbourhoods of some frames at a time are copied to `neighbours`, memory of the caller. The frames of a
-/// call are a whole multiple of those that it has room for.
+/// It is a product with the matrix of all neighbourhoods. For q = 1 that is x. The CPU reads frames as they
+/// lie. So does a GPU for floats and q = 3 and 5, if a frame and the kernel have at most 2^25 numbers. In all
+/// other cases the neighbourhoods of some frames at a time are copied to `neighbours`, memory of the caller.
+/// The frames of a call are a whole multiple of those that it has room for.
 template <class T>
 class FrameConvolution {
  public:
@@ -46,9 +46,12 @@ class FrameConvolution {
   enum class Neighbours { of_one_pixel, read_in_place, copied };
 
   Neighbours kind_on(Device device) const;
+  bool is_read_by_gpu() const { return kind_ == Neighbours::read_in_place && execution_.device.is_cuda(); }
   Index pixels() const { return around_.height * around_.width; }
   /// For frames x [.., H, W, C].
   cuda::FrameMap map_of(ConstTensorView<T> x) const;
+  HostConvolution<T> on_host() const { return {around_, inputs_, outputs_, factor_}; }
+  Index frames_of(ConstTensorView<T> x) const { return x.size() / (pixels() * inputs_); }
   /// Calls body(x, y) with [pixels, C] and [pixels, F] of the frames whose neighbourhoods have room at a
   /// time.
   void for_each_part(auto x, auto y, TensorView<T> neighbours, const auto& body) const;

@@ -13,6 +13,8 @@ class Lanes {
   using Array = Eigen::Array<T, count, 1>;
 
  public:
+  /// Zeros.
+  Lanes() : numbers_(Array::Zero()) {}
   Lanes(T x) : numbers_(Array::Constant(x)) {}
   static Lanes load(const T* from) { return Lanes(Eigen::Map<const Array>(from)); }
   void store(T* to) const { Eigen::Map<Array>{to} = numbers_; }
