@@ -14,9 +14,9 @@ struct FrameMap;
 /// the rows and columns of x, around which there are zeros (docs/math.md, section 9.7).
 ///
 /// It is a product with the matrix of all neighbourhoods. For q = 1 that is x. The CPU reads frames as they
-/// lie. So does a GPU for floats and q = 3 and 5, if a frame and the kernel have at most 2^25 numbers. In all
-/// other cases the neighbourhoods of some frames at a time are copied to `neighbours`, memory of the caller.
-/// The frames of a call are a whole multiple of those that it has room for.
+/// lie. So does a GPU for floats and q = 3 and 5, if a frame and the kernel have at most 2^25 numbers, and
+/// 2^16 channels. In all other cases the neighbourhoods of some frames at a time are copied to `neighbours`,
+/// memory of the caller. The frames of a call are a whole multiple of those that it has room for.
 template <class T>
 class FrameConvolution {
  public:
@@ -32,13 +32,15 @@ class FrameConvolution {
   /// y = b + factor K * x for a bias b [F]. Overwrites `neighbours`, as the other functions do.
   void apply(ConstTensorView<T> kernel, ConstTensorView<T> bias, ConstTensorView<T> x, TensorView<T> y,
              TensorView<T> neighbours) const;
-  /// y += factor K * x, and then the step of y, if there is one: a step without h does nothing.
+  /// y += factor K * x, and then the step of y, if there is one: a step without h does nothing. Its h is y,
+  /// and its size that of a frame, for a sequence has one frame here.
   void add(ConstTensorView<T> kernel, ConstTensorView<T> x, TensorView<T> y, TensorView<T> neighbours,
            const pointwise::ReluStep<T>& step = {}) const;
   /// d_kernel += its gradient, for a gradient g of y.
   void add_kernel_gradient(ConstTensorView<T> x, ConstTensorView<T> g, TensorView<T> d_kernel,
                            TensorView<T> neighbours) const;
-  /// d_x += its gradient, and then the step of d_x, if there is one: a step without d does nothing.
+  /// d_x += its gradient, and then the step of d_x, if there is one: a step without d does nothing. Its d is
+  /// d_x, and its size that of a frame.
   void add_input_gradient(ConstTensorView<T> kernel, ConstTensorView<T> g, TensorView<T> d_x,
                           TensorView<T> neighbours, const pointwise::ReluStepBackward<T>& step = {}) const;
 

@@ -8,7 +8,8 @@
 namespace orthornn {
 
 /// The map factor K * x of frames x [frames, H, W, C] with a kernel K [q, q, C, F] in host memory. Around
-/// frames there are zeros. Threaded over rows of frames; no bit depends on the number of threads.
+/// frames there are zeros. Threaded over bands of rows of the frames; no bit depends on the number of
+/// threads. Each call copies the kernel.
 template <class T>
 struct HostConvolution {
   pointwise::Neighbourhood around;  ///< H, W, and q = 2 reach + 1

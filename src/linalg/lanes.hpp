@@ -33,11 +33,17 @@ class Lanes {
   Array numbers_;
 };
 
+/// Numbers of the largest vector of a processor, 512 bits. Smaller vectors hold them in several registers.
+template <class T>
+inline constexpr int vector_lanes = 64 / sizeof(T);
+template <class T>
+using Vector = Lanes<T, vector_lanes<T>>;
+
 /// Calls part.template operator()<V>(row) for rows 0 .. count - 1: V has the numbers of the row and of those
 /// after it, those of a vector of the processor or one.
 template <class T, class Part>
 void for_each_lanes(Index count, const Part& part) {
-  constexpr int together = 64 / sizeof(T);
+  constexpr int together = vector_lanes<T>;
   Index row = 0;
   for (; row + together <= count; row += together) part.template operator()<Lanes<T, together>>(row);
   for (; row < count; ++row) part.template operator()<Lanes<T, 1>>(row);

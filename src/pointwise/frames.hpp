@@ -27,7 +27,8 @@ struct Neighbourhood {
   }
 };
 
-/// columns [pixels, offsets, C] <- the neighbours of each pixel, 0 outside its frame.
+/// columns [pixels, offsets, C] <- the neighbours of each pixel, 0 outside its frame. On GPUs alone: the CPU
+/// reads frames as they lie.
 template <class T>
 struct GatherNeighbours {
   Neighbourhood around;
@@ -72,7 +73,7 @@ struct ReluStep {
   /// The step of one sequence.
   struct OfSequence {
     bool is_live;
-    T* last;  ///< [N], or null: gets what is found
+    T* last;  ///< [N], or null: gets the state
 
     /// A number of h_t, for that of a_t.
     constexpr T operator()(T a) const { return is_live ? activate(Activation::relu, a, T{0}) : T{0}; }
@@ -104,8 +105,8 @@ struct ReluStepBackward {
     const T* d_last;  ///< [N], or null: arrives at h_t too
 
     /// A number of the gradient of a_t, for that of h_t and of the gradient that arrives at it.
-    constexpr T operator()(T own_h, T arrives) const {
-      return is_live ? differentiate(Activation::relu, own_h, std::int8_t{0}, arrives) : T{0};
+    constexpr T operator()(T h_t, T d_h) const {
+      return is_live ? differentiate(Activation::relu, h_t, std::int8_t{0}, d_h) : T{0};
     }
   };
   constexpr OfSequence of(Index b) const {

@@ -26,12 +26,12 @@ struct Sizes {
 /// Frames are three at a time, and six in all.
 constexpr Index frames_of_part = 3, frames = 6;
 
-/// How many numbers behind the memory that a device gives, which is aligned, something begins.
+/// Numbers between the aligned memory of the device and the first number of an operand.
 struct Shifts {
   Index frames = 0, sums = 0, bias = 0;
 };
 
-/// A tensor, and a view of it that begins `shift` numbers behind it.
+/// A tensor, and a view of it without its first `shift` numbers.
 template <class T>
 struct Shifted {
   Index shift;
@@ -94,7 +94,7 @@ void check_as_on_cpu(const Sizes& s, const Execution& on, const Shifts& shifts =
   }
 }
 
-/// What begins behind aligned memory in a step.
+/// The same for operands of a step.
 struct StepShifts {
   Index h = 0, d_last = 0, last = 0;
 };
@@ -168,7 +168,7 @@ TEMPLATE_TEST_CASE("convolutions of frames on a GPU are those of the CPU", "[lay
     for (const Precision precision : {Precision::fp32, Precision::tf32})
       check_as_on_cpu<TestType>(sizes, Execution(*device, precision));
   }
-  // Words and pairs that are not aligned.
+  // Operands whose groups of four and of two numbers are not aligned.
   for (const Shifts& shifts : {Shifts{.frames = 1}, Shifts{.sums = 1}, Shifts{.bias = 1}})
     check_as_on_cpu<TestType>({9, 20, 3, 36, 20}, *device, shifts);
   // So many channels that a block sums the gradients of the kernel over several tiles.

@@ -14,16 +14,10 @@
 #include "support/random_tensor.hpp"
 #include "support/tolerances.hpp"
 #include "support/transitions.hpp"
+#include "support/unit_vectors.hpp"
 
 namespace orthornn::testing {
 namespace {
-
-template <class T>
-Tensor<T> unit_vectors(Index l, Index n, std::uint64_t seed) {
-  Tensor<T> u({l, n}), norms({l});
-  normalize_reflectors<T>(normal_tensor<T>({l, n}, seed), u, norms);
-  return u;
-}
 
 /// Rows of `padded` scalars each of which the first N are the matrix: a column-major N x count with gaps.
 template <class T>

@@ -17,6 +17,7 @@
 #include "support/same_bits.hpp"
 #include "support/tolerances.hpp"
 #include "support/transitions.hpp"
+#include "support/unit_vectors.hpp"
 
 namespace orthornn::testing {
 namespace {
