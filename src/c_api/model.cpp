@@ -6,7 +6,7 @@
 
 #include "core/fields_json.hpp"
 #include "orthornn/layers/layer_options.hpp"
-#include "orthornn/tasks/sequences_task.hpp"
+#include "orthornn/tasks/data_task.hpp"
 #include "train/model_file_parts.hpp"
 #include "train/predictions.hpp"
 
@@ -47,8 +47,7 @@ void describe_sequences(orthornn_model& handle, Json& json) {
   json["states"] = states_of(model);
   json["causal"] = handle.is_causal();
   json["step_by_step"] = handle.runs_step_by_step();
-  const auto* own = dynamic_cast<const SequencesTask*>(handle.task.get());
-  json["class_names"] = own != nullptr ? own->class_names() : std::vector<std::string>();
+  json["class_names"] = handle.task != nullptr ? handle.task->class_names() : std::vector<std::string>();
 }
 
 void describe_file(const ModelFileInfo& info, Json& json) {

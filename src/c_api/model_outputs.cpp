@@ -2,7 +2,7 @@
 
 #include "c_api/model.hpp"
 #include "core/checked_json.hpp"
-#include "orthornn/tasks/sequences_task.hpp"
+#include "orthornn/tasks/task.hpp"
 #include "orthornn/tasks/translation_task.hpp"
 #include "train/generate_text.hpp"
 #include "train/predictions.hpp"
@@ -212,8 +212,8 @@ orthornn_status orthornn_model_generate(orthornn_model* model, const char* promp
       throw ArgumentError(fmt::format("temperature is {}, expected a number, at least 0", temperature));
     not_null("text", text);
     not_null("bytes", bytes);
-    const auto* task = dynamic_cast<const SequencesTask*>(handle.task.get());
-    if (task == nullptr || !task->is_text())
+    const Task* const task = handle.task.get();
+    if (task == nullptr || task->text() == nullptr)
       throw ValueError("the model knows no text; expected the file of a training on texts");
     handle.prepare();
     std::string found;

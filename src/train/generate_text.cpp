@@ -48,25 +48,27 @@ class Reader {
 };
 
 /// What a text begins with: its end, or the end of a line within a long text.
-std::vector<std::int32_t> beginning(const SequencesTask& task, const std::string& prompt) {
+std::vector<std::int32_t> beginning(const TaskText& text, const std::string& prompt) {
   std::vector<std::int32_t> symbols;
-  if (const auto end = task.text_end())
+  if (const auto end = text.text_end())
     symbols = {*end};
   else
-    symbols = task.symbols_of("\n");
-  const std::vector<std::int32_t> given = task.symbols_of(prompt);
+    symbols = text.symbols_of("\n");
+  const std::vector<std::int32_t> given = text.symbols_of(prompt);
   symbols.insert(symbols.end(), given.begin(), given.end());
   return symbols;
 }
 
 }  // namespace
 
-void generate_text(SequenceModel<float>& model, const SequencesTask& task, const GenerateOptions& options,
+void generate_text(SequenceModel<float>& model, const Task& task, const GenerateOptions& options,
                    const std::function<void(std::string_view text)>& write) {
+  const TaskText* const known = task.text();
+  if (known == nullptr) throw ValueError("the task has no text; expected one whose symbols are a text");
   const Index count = task.data().symbols;
-  if (task.ahead() != 1) {
+  if (known->ahead() != 1) {
     throw ValueError(
-        fmt::format("the model was trained with --ahead {}; expected 1, the next symbol", task.ahead()));
+        fmt::format("the model was trained with --ahead {}; expected 1, the next symbol", known->ahead()));
   }
   const auto* input = std::get_if<OneHot>(&model.options().input);
   const auto* readout = std::get_if<EveryStep>(&model.options().readout);
@@ -74,9 +76,9 @@ void generate_text(SequenceModel<float>& model, const SequencesTask& task, const
     throw ValueError("the model does not answer the next symbol; expected one of --goal forecast and a text");
   std::optional<Reader> reader(model);
   std::span<const float> logits;
-  for (const std::int32_t symbol : beginning(task, options.prompt)) logits = reader->next(symbol);
+  for (const std::int32_t symbol : beginning(*known, options.prompt)) logits = reader->next(symbol);
   // What is unknown cannot be written.
-  const std::int32_t first = task.unknown_symbol() ? *task.unknown_symbol() + 1 : 0;
+  const std::int32_t first = known->unknown_symbol() ? *known->unknown_symbol() + 1 : 0;
   if (first >= count) throw ValueError("the model knows no symbol that could be written");
   RandomStream random(options.seed, RandomPurpose::generation);
   std::vector<std::int32_t> symbols;
@@ -85,14 +87,14 @@ void generate_text(SequenceModel<float>& model, const SequencesTask& task, const
     const std::int32_t symbol = drawn_symbol(logits, first, options.temperature, random);
     // With what came before it: words have spaces between them.
     symbols.push_back(symbol);
-    const std::string longer = task.text_of(symbols);
+    const std::string longer = known->text_of(symbols);
     write(std::string_view(longer).substr(text.size()));
     text = longer;
-    if (symbol == task.text_end() || symbols.size() > 256) {
+    if (symbol == known->text_end() || symbols.size() > 256) {
       symbols.assign(1, symbol);
-      text = task.text_of(symbols);
+      text = known->text_of(symbols);
     }
-    if (symbol == task.text_end()) reader.emplace(model);
+    if (symbol == known->text_end()) reader.emplace(model);
     logits = reader->next(symbol);
   }
 }

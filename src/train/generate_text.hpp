@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "orthornn/nn/sequence_model.hpp"
-#include "orthornn/tasks/sequences_task.hpp"
+#include "orthornn/tasks/task.hpp"
 
 namespace orthornn {
 
@@ -24,9 +24,9 @@ struct GenerateOptions {
 };
 
 /// Draws symbol after symbol from a model of the next symbol, and hands the text to `write` as it grows. A
-/// text that ends is followed by another one. Throws ValueError where the model does not read and answer the
-/// symbols of the task, or cannot be run step by step.
-void generate_text(SequenceModel<float>& model, const SequencesTask& task, const GenerateOptions& options,
+/// text that ends is followed by another one. Throws ValueError where the task has no text, and where the
+/// model does not read and answer its symbols or cannot be run step by step.
+void generate_text(SequenceModel<float>& model, const Task& task, const GenerateOptions& options,
                    const std::function<void(std::string_view text)>& write);
 
 }  // namespace orthornn

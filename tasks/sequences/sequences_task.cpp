@@ -13,6 +13,7 @@
 
 #include "core/fields_json.hpp"
 #include "orthornn/core/error.hpp"
+#include "orthornn/io/hdf5.hpp"
 #include "tasks/data_part.hpp"
 #include "tasks/sequences/class_weights.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
@@ -405,6 +406,17 @@ SequenceInputs SequencesTask::read_inputs(const std::filesystem::path& file) con
   return inputs;
 }
 
+std::optional<SequenceInputs> SequencesTask::own_inputs(const std::filesystem::path& place) const {
+  const std::string extension = place.extension().string();
+  if (extension == ".h5" || extension == ".hdf5") {
+    const Hdf5Reader reader(place.string());
+    if (reader.has("x") || (!reader.has("inputs") && !reader.has("symbols"))) return std::nullopt;
+  } else if (extension != ".npz" && extension != ".csv" && extension != ".txt") {
+    return std::nullopt;
+  }
+  return read_inputs(place);
+}
+
 std::string SequencesTask::config() const {
   return json_object(options_, "task").dump(-1, ' ', /*ensure_ascii=*/true);
 }
@@ -456,7 +468,7 @@ std::optional<std::int32_t> SequencesTask::unknown_symbol() const { return symbo
 Index SequencesTask::ahead() const {
   const bool is_next =
       options_.goal == Goal::forecast || (options_.goal == Goal::automatic && data().symbols > 0 &&
-                                          data().symbols == data().classes && is_text());
+                                          data().symbols == data().classes && text() != nullptr);
   return is_next ? options_.ahead : 0;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <limits>
 #include <numeric>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "core/fields_json.hpp"
 #include "core/for_each.hpp"
+#include "io/gray_image.hpp"
 #include "orthornn/core/error.hpp"
 #include "pointwise/video.hpp"
 #include "tasks/batch_size.hpp"
@@ -33,6 +35,15 @@ constexpr const char* frame_size_part = "frame_size";
 
 // Pixels a frame by which a digit moves along an axis, at most.
 constexpr std::uint32_t most_speed = 4;
+
+// Whether a place may have clips, also where nothing is there or where it is a single image: what is read
+// then says what it expects.
+bool may_be_clips(const std::filesystem::path& place) {
+  const std::string extension = place.extension().string();
+  std::error_code ignored;
+  return !std::filesystem::is_regular_file(place, ignored) || extension == ".npy" || extension == ".npz" ||
+         is_image_name(place);
+}
 
 // The mean of x + x^2 over the pixels x of 20,000 clips of MNIST's test images, the loss of a black frame.
 // Black is the best guess of a pixel that is lit in a quarter of the clips at most.
@@ -303,7 +314,8 @@ void VideoTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch
                                       .window = window});
 }
 
-ClipFrames VideoTask::read_clips(const std::filesystem::path& place) const {
+std::optional<SequenceInputs> VideoTask::own_inputs(const std::filesystem::path& place) const {
+  if (!may_be_clips(place)) return std::nullopt;
   // The grays below are floats, and a model makes as many outputs of them.
   OwnClips clips = read_own_clips(place, 2 * sizeof(float));
   const auto [height, width] = frame_size();
@@ -311,7 +323,7 @@ ClipFrames VideoTask::read_clips(const std::filesystem::path& place) const {
     throw FileError(fmt::format("{}: its frames have {} x {} pixels; this model reads {} x {}",
                                 place.string(), clips.height, clips.width, height, width));
   }
-  ClipFrames found{.grays = clips.grays(), .names = std::move(clips.names)};
+  SequenceInputs found{.features = clips.grays(), .names = std::move(clips.names)};
   for (const Index length : clips.lengths) {
     if (length > std::numeric_limits<std::int32_t>::max())
       throw FileError(

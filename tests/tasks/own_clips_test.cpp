@@ -248,6 +248,22 @@ TEST_CASE("own clips are divided by the seed, and their pieces do not overlap", 
              contains("10 frames of a piece, the longest has 9"));
 }
 
+TEST_CASE("clips of another place have the frames of the task", "[video][own-video]") {
+  const TemporaryFolder folder;
+  const VideoTask task({.clips = Clips::squares});
+  const std::vector<std::uint8_t> bytes(2 * 3 * 64, 51), more(3 * 81, 51);
+  write_text(folder / "new.npy", npy("|u1", "2, 3, 8, 8", raw_bytes(bytes)));
+  const std::optional<SequenceInputs> found = task.own_inputs(folder / "new.npy");
+  REQUIRE(found);
+  CHECK(found->lengths == std::vector<std::int32_t>{3, 3});
+  CHECK(found->features.shape() == Shape{6, 64});
+  CHECK(found->features(5, 63) == 0.2F);
+  CHECK_FALSE(task.own_inputs(write_text(folder / "new.csv", "x\n1\n")));
+  write_text(folder / "large.npy", npy("|u1", "3, 9, 9", raw_bytes(more)));
+  CHECK_THAT(error_message<FileError>([&] { task.own_inputs(folder / "large.npy"); }),
+             contains("9 x 9 pixels; this model reads 8 x 8"));
+}
+
 TEST_CASE("one clip is divided in time", "[video][own-video]") {
   const TemporaryFolder folder;
   write_text(folder / "a.npy", npy("|u1", "40, 7, 9", raw_bytes(frame_bytes(40))));

@@ -232,4 +232,9 @@ TEST_CASE("Inputs of other files are read with the columns of the training, with
   CHECK(arrays.lengths == lengths);
   CHECK(arrays.symbols(2) == 2);
   CHECK(arrays.features.empty());
+
+  // Files that may be of another form are left to who asks.
+  const SequencesTask task(by_id);
+  CHECK(task.own_inputs(folder / "own.npz")->lengths == lengths);
+  CHECK_FALSE(task.own_inputs(write_text(folder / "own.png", "x\n1\n")));
 }

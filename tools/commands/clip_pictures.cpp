@@ -83,7 +83,7 @@ struct PredictedClips {
   Index first_ahead() const { return steps() - ahead.shape()[0]; }
 };
 
-PredictedClips predicted_clips(SequenceModel<float>& model, const VideoTask& task) {
+PredictedClips predicted_clips(SequenceModel<float>& model, const Task& task) {
   Batch batch;
   task.with_length(task.length(), most_clips)->evaluation_batch(HeldOut::test, 0, batch);
   const ConstTensorView<float> features = batch.needed_reals(batch_names::features),
@@ -124,11 +124,12 @@ Picture picture_of(const std::string& title, const std::string& caption, const G
 
 }  // namespace
 
-std::vector<Picture> clip_pictures(const std::filesystem::path& file, const VideoTask& task) {
+std::vector<Picture> clip_pictures(const std::filesystem::path& file, const Task& task) {
   const auto model = load_model(file);
   task.load();
   const PredictedClips clips = predicted_clips(*model, task);
-  const std::array<Index, 2> size = task.frame_size(), drawn = drawn_size(size);
+  const SequenceData data = task.data();
+  const std::array<Index, 2> size{data.height, data.width}, drawn = drawn_size(size);
   const Index steps = clips.steps(), ahead = clips.ahead.shape()[0],
               first = std::max<Index>(steps - most_steps_drawn, 0);
   const Index scale = std::max<Index>(size_on_screen / std::max(drawn[0], drawn[1]), 1);

@@ -3,13 +3,13 @@
 #include <filesystem>
 #include <vector>
 
-#include "orthornn/tasks/video_task.hpp"
+#include "orthornn/tasks/task.hpp"
 #include "support/training_run.hpp"
 
 namespace orthornn::program {
 
 /// Test clips and what the model in a file predicts of them: for each a row of frames and an animation.
 /// Throws FileError for a file without such a model, and as the task where it has no data.
-std::vector<Picture> clip_pictures(const std::filesystem::path& model, const VideoTask& task);
+std::vector<Picture> clip_pictures(const std::filesystem::path& model, const Task& task);
 
 }  // namespace orthornn::program

@@ -15,7 +15,6 @@
 #include "commands/predict_output.hpp"
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
-#include "orthornn/tasks/video_task.hpp"
 #include "train/generate_text.hpp"
 
 namespace orthornn::program {
@@ -76,9 +75,9 @@ PredictionNames prediction_names(const PredictSettings& settings, const Sequence
   const Index outputs =
       std::visit([](const auto& readout) { return readout.outputs; }, model.options().readout);
   PredictionNames names{.has_classes = model.options().loss == Loss::softmax_cross_entropy};
-  if (const auto* own = dynamic_cast<const SequencesTask*>(task);
-      own != nullptr && names.has_classes && std::ssize(own->class_names()) == outputs)
-    names.classes = own->class_names();
+  if (std::vector<std::string> own = task != nullptr ? task->class_names() : std::vector<std::string>();
+      names.has_classes && std::ssize(own) == outputs)
+    names.classes = std::move(own);
   if (inputs.size() > 1) names.files = settings.inputs;
   const bool have_names =
       std::ranges::any_of(inputs, [](const PredictInput& input) { return !input.names.empty(); });
@@ -105,8 +104,7 @@ int generate(const PredictSettings& settings) {
   ModelFileInfo info;
   const auto model = load_model(settings.model, execution, &info);
   const std::unique_ptr<Task> task = task_of_model(info);
-  const auto* text = dynamic_cast<const SequencesTask*>(task.get());
-  if (text == nullptr || !text->is_text()) {
+  if (task == nullptr || task->text() == nullptr) {
     throw UsageError(
         fmt::format("--generate needs a model of texts, and '{}' is none; expected one that "
                     "train sequences has made of a .txt file or a text column",
@@ -120,7 +118,7 @@ int generate(const PredictSettings& settings) {
     std::fflush(stdout);
     line.clear();
   };
-  generate_text(*model, *text, settings.generate, [&](std::string_view more) {
+  generate_text(*model, *task, settings.generate, [&](std::string_view more) {
     for (const char c : more) {
       if (c == '\n')
         write_line();
@@ -142,11 +140,11 @@ int predict(const PredictSettings& settings) {
   const auto model = load_model(settings.model, execution, &info);
   if (settings.states) check_states(settings.model, *model);
   const std::unique_ptr<Task> task = task_of_model(info);
-  const auto* video = dynamic_cast<const VideoTask*>(task.get());
-  if (settings.ahead > 0 && video == nullptr) {
-    throw UsageError(fmt::format("--ahead is for models of the task {}, and '{}' is of {}",
-                                 VideoOptions::name, settings.model,
-                                 info.task_name.empty() ? "none" : info.task_name));
+  const SequenceData data = task != nullptr ? task->data() : SequenceData();
+  const bool has_frames = data.height > 0;
+  if (settings.ahead > 0 && !has_frames) {
+    throw UsageError(fmt::format("--ahead is for models of frames, and '{}' is of {}", settings.model,
+                                 info.task_name.empty() ? "no task" : "the task " + info.task_name));
   }
   if (settings.ahead > 0) check_reads_forward("--ahead", settings.model, *model);
   std::vector<PredictInput> inputs;
@@ -161,7 +159,7 @@ int predict(const PredictSettings& settings) {
   const Predictions found = predictions_of(*model, inputs, task.get(), {settings.states, settings.ahead},
                                            [&](Index sequences) { progress.advance(sequences); });
   PredictionNames names = prediction_names(settings, *model, inputs, task.get());
-  if (video != nullptr) names.frame_size = video->frame_size();
+  if (has_frames) names.frame_size = {data.height, data.width};
   fmt::print("{}: {}\n", printable(settings.output), write_predictions(settings.output, found, names));
   return success;
 }

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <system_error>
 #include <utility>
 #include <variant>
 
 #include "commands/suggestion.hpp"
-#include "io/gray_image.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
-#include "orthornn/tasks/video_task.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -67,11 +64,8 @@ PredictInput read_steps_first(const std::string& file, const Hdf5Reader& reader,
   return input;
 }
 
-/// A form of docs/own-data.md.
-PredictInput read_own_sequences(const std::string& file, const std::optional<Index>& numbers,
-                                const Task* task) {
-  const auto* trained = dynamic_cast<const SequencesTask*>(task);
-  SequenceInputs found = trained != nullptr ? trained->read_inputs(file) : SequencesTask().read_inputs(file);
+/// A form of docs/own-data.md, or of the task alone.
+PredictInput taken(SequenceInputs found, const std::string& file, const std::optional<Index>& numbers) {
   if (found.features.empty() == numbers.has_value()) {
     throw FileError(fmt::format(
         "{}: its steps are {}; this model reads {}", file, numbers ? "symbols" : "numbers",
@@ -84,30 +78,19 @@ PredictInput read_own_sequences(const std::string& file, const std::optional<Ind
           .names = std::move(found.names)};
 }
 
-/// Whether a model of videos takes a place as clips, also where nothing is there or where it is a single
-/// image: what is read then says what it expects. Other files have the forms of all models.
-bool may_be_clips(const std::filesystem::path& place) {
-  const std::string extension = place.extension().string();
-  std::error_code ignored;
-  return !std::filesystem::is_regular_file(place, ignored) || extension == ".npy" || extension == ".npz" ||
-         is_image_name(place);
-}
-
 PredictInput read_form(const std::string& file, const std::optional<Index>& numbers, const Task* task) {
-  const std::string extension = std::filesystem::path(file).extension().string();
-  if (const auto* video = dynamic_cast<const VideoTask*>(task); video != nullptr && may_be_clips(file)) {
-    ClipFrames clips = video->read_clips(file);
-    return {.features = std::move(clips.grays),
-            .lengths = std::move(clips.lengths),
-            .names = std::move(clips.names)};
+  if (task != nullptr) {
+    if (std::optional<SequenceInputs> own = task->own_inputs(file))
+      return taken(std::move(*own), file, numbers);
   }
-  if (extension == ".npz" || extension == ".csv" || extension == ".txt")
-    return read_own_sequences(file, numbers, task);
-  const Hdf5Reader reader(file);
-  if (reader.has("x")) return read_steps_first(file, reader, numbers);
-  if (!reader.has("inputs") && !reader.has("symbols"))
-    throw FileError(fmt::format("{}: no dataset '/x', '/inputs' or '/symbols'", file));
-  return read_own_sequences(file, numbers, task);
+  const std::string extension = std::filesystem::path(file).extension().string();
+  if (extension != ".npz" && extension != ".csv" && extension != ".txt") {
+    const Hdf5Reader reader(file);
+    if (reader.has("x")) return read_steps_first(file, reader, numbers);
+    if (!reader.has("inputs") && !reader.has("symbols"))
+      throw FileError(fmt::format("{}: no dataset '/x', '/inputs' or '/symbols'", file));
+  }
+  return taken(SequencesTask().read_inputs(file), file, numbers);
 }
 
 }  // namespace

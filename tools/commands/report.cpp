@@ -15,7 +15,6 @@
 #include "commands/training_results.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
-#include "orthornn/tasks/video_task.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/training_page.hpp"
 #include "support/files.hpp"
@@ -85,12 +84,11 @@ std::string settings_without_seed(const fs::path& config) {
   return rest;
 }
 
-/// The task of the settings. One of own sequences or clips knows what its model file keeps of them, so that
-/// it refuses other data.
+/// The task of the settings. One that reads files knows what its model file keeps of them, so that it refuses
+/// other data.
 std::unique_ptr<Task> task_of_run(TrainSettings& settings, const fs::path& folder) {
   std::unique_ptr<Task> task = settings.make_task();
-  const std::string name = task->name();
-  if (name != SequencesOptions::name && name != VideoOptions::name) return task;
+  if (settings.files.data.empty() && usual_data(settings.task.chosen()).empty()) return task;
   settings.source.parts = SavedTraining(folder).parts_of(*task);
   return settings.make_task();
 }

@@ -15,8 +15,6 @@
 #include "commands/saved_training.hpp"
 #include "commands/translation.hpp"
 #include "orthornn/linalg/eigenvalue_angles.hpp"
-#include "orthornn/tasks/sequences_task.hpp"
-#include "orthornn/tasks/video_task.hpp"
 #include "support/files.hpp"
 
 namespace orthornn::program {
@@ -111,21 +109,21 @@ void add_step_accuracies(TrainingRun& run, const Task& task, const fs::path& fil
   run.trained_length = task.length();
 }
 
-/// Adds the answers of the best model on own data.
+/// Adds the answers of the best model on test data, for a task that wants them shown.
 void add_answers(TrainingRun& run, const Task& task, const fs::path& file) {
-  const auto* sequences = dynamic_cast<const SequencesTask*>(&task);
-  if (sequences == nullptr) return;
-  sequences->load();
+  if (!task.reports_answers()) return;
+  task.load();
+  std::vector<std::string> names = task.class_names();
+  const SequenceData data = task.data();
   // The classes of a next symbol are the symbols.
-  std::vector<std::string> names = sequences->class_names();
-  for (Index c = 0; sequences->is_text() && c < task.data().classes && task.data().every_step; ++c)
-    names.push_back(sequences->text_of(std::vector{static_cast<std::int32_t>(c)}));
+  for (Index c = 0; task.text() != nullptr && data.every_step && c < data.classes; ++c)
+    names.push_back(task.text()->text_of(std::vector{static_cast<std::int32_t>(c)}));
   run.answers = answers_on_test_data(file, task, names);
 }
 
 /// Adds test clips and what the best model predicts of them.
 void add_clips(TrainingRun& run, const Task& task, const fs::path& file) {
-  if (const auto* video = dynamic_cast<const VideoTask*>(&task)) run.pictures = clip_pictures(file, *video);
+  if (task.data().height > 0) run.pictures = clip_pictures(file, task);
 }
 
 /// Adds the angles of each Q of the best model that is orthogonal. Those of large ones would take long.

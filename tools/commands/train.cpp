@@ -94,7 +94,7 @@ std::string way_to_go_on(const TrainSettings& settings, const TrainingEnd& end, 
 void print_beginning(Training& training, const TrainSettings& settings, const Task& task,
                      const Execution& execution) {
   if (const std::string left_out = task.left_out(); !left_out.empty()) note(left_out);
-  if (dynamic_cast<const SequencesTask*>(&task) != nullptr && task.data().classes == 1)
+  if (task.data().classes == 1)
     note("all targets are of one class, so there is nothing to learn; expected data of several classes");
   if (training.starts_anew())
     fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(settings.out));

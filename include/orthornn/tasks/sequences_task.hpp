@@ -127,18 +127,6 @@ struct SequencesOptions {
   }
 };
 
-/// Sequences of a file without their targets, one after the other, as the file has them.
-struct SequenceInputs {
-  /// Vectors that are read, [S, K], NaN where a number is missing; empty where steps are symbols.
-  Tensor<float> features = {};
-  /// Symbols that are read, [S], from 0 on; empty where steps are vectors.
-  Tensor<std::int32_t> symbols = {};
-  /// Steps of each sequence, [N], each 1 or more.
-  std::vector<std::int32_t> lengths = {};
-  /// What the CSV column `id` says of each sequence, [N]; empty without such a column.
-  std::vector<std::string> names = {};
-};
-
 /// Sequences of a file, to be learned as DataTask does. docs/own-data.md describes the forms of the file.
 ///
 /// A text is one long sequence of symbols, cut into pieces, whose last tenth is test data, and the tenth
@@ -149,7 +137,7 @@ struct SequenceInputs {
 /// stay as it is, and a batch throws FileError where it does not. A model file keeps the normalization, the
 /// names of classes and symbols, and checksums, so that `predict` needs no data, and `eval` and a resumption
 /// refuse other data.
-class SequencesTask final : public DataTask {
+class SequencesTask final : public DataTask, public TaskText {
  public:
   /// Makes the task; reads no file. Throws ValueError for options outside their domains and for parts that
   /// are not those of such a task.
@@ -166,27 +154,28 @@ class SequencesTask final : public DataTask {
   /// the data unless the options had the parts, and throws as `load`.
   std::vector<TaskPart> parts() const override;
 
-  /// Names of the classes, in the order of their numbers. Empty where targets are numbers.
-  const std::vector<std::string>& class_names() const { return class_names_; }
-  /// Whether the data are texts, as the data or the parts of a model file say; false before either is there.
-  bool is_text() const { return symbol_table_ != nullptr; }
-  /// Symbols of a text as the task's models read them. Throws ValueError for a task whose data are no text,
-  /// and for text that is not UTF-8 where it is read as characters or words.
-  std::vector<std::int32_t> symbols_of(std::string_view text) const;
-  /// Text of the symbols. Throws ValueError for a task whose data are no text.
-  std::string text_of(std::span<const std::int32_t> symbols) const;
-  /// Symbol of the end of a text, which also comes before a text; no value where texts have no end, since
-  /// the data are one long text. Throws ValueError for a task whose data are no text.
-  std::optional<std::int32_t> text_end() const;
-  /// Symbol of what the vocabulary lacks; no value for bytes, which are all known. Throws ValueError for a
-  /// task whose data are no text.
-  std::optional<std::int32_t> unknown_symbol() const;
-  /// Steps that the target of a step lies ahead; 0 where the data have targets of their own.
-  Index ahead() const;
+  std::vector<std::string> class_names() const override { return class_names_; }
+  bool reports_answers() const override { return true; }
+  /// Null where the data are no texts, as the data or the parts of a model file say, and before either is
+  /// there.
+  const TaskText* text() const override { return symbol_table_ != nullptr ? this : nullptr; }
+  /// Throws ValueError for a task whose data are no text, and for text that is not UTF-8 where it is read as
+  /// characters or words.
+  std::vector<std::int32_t> symbols_of(std::string_view text) const override;
+  /// Throws ValueError for a task whose data are no text.
+  std::string text_of(std::span<const std::int32_t> symbols) const override;
+  /// No value where the data are one long text. Throws ValueError for a task whose data are no text.
+  std::optional<std::int32_t> text_end() const override;
+  /// No value for bytes, which are all known. Throws ValueError for a task whose data are no text.
+  std::optional<std::int32_t> unknown_symbol() const override;
+  Index ahead() const override;
   /// Reads the inputs of another file, by the end of its name, with the columns that the options name. Their
   /// numbers are not normalized (`own_features`). Targets and groups need not be there. Throws FileError,
   /// with file and place, for what is no such file.
   SequenceInputs read_inputs(const std::filesystem::path& file) const;
+  /// As `read_inputs`. No value for a file whose name is not that of a form of own sequences, and for an HDF5
+  /// file that has `x`, or neither `inputs` nor `symbols`.
+  std::optional<SequenceInputs> own_inputs(const std::filesystem::path& place) const override;
 
  private:
   struct Files;

@@ -12,6 +12,8 @@
 #include "orthornn/core/fields.hpp"
 #include "orthornn/tasks/group_words.hpp"
 #include "orthornn/tasks/metric.hpp"
+#include "orthornn/tasks/sequence_inputs.hpp"
+#include "orthornn/tasks/task_text.hpp"
 
 namespace orthornn {
 
@@ -95,6 +97,18 @@ class Task {
   /// counted.
   virtual std::vector<double> metric_values(ConstTensorView<double> sums, double mean_loss) const;
 
+  /// Names of the classes of the targets, in the order of their numbers. Empty where classes have no names.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  /// The text that the symbols stand for; null for a task without one.
+  virtual const TaskText* text() const { return nullptr; }
+  /// Sequences of another file or folder, in a form that the task alone knows; no value for what has another
+  /// form. Numbers are as in the file (`own_features`). Throws FileError, with file and place, for damaged
+  /// files and for sequences that no model of the task reads.
+  virtual std::optional<SequenceInputs> own_inputs(const std::filesystem::path& /*place*/) const {
+    return std::nullopt;
+  }
+  /// Whether `report` shows what a model answers on test data beside the targets, as for data of one's own.
+  virtual bool reports_answers() const { return false; }
   /// Features [.., K] of a caller, in host memory, as a model of the task reads them: normalized, for a task
   /// that does so. Throws ShapeError and ValueError for features that do not fit.
   virtual Tensor<float> own_features(ConstTensorView<float> features) const;

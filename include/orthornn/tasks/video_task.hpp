@@ -56,16 +56,6 @@ struct VideoOptions {
   const char* usual_data() const { return clips == Clips::mnist ? "data/mnist" : ""; }
 };
 
-/// Clips of gray frames, one after the other.
-struct ClipFrames {
-  /// Pixels of all frames row by row, gray from 0 to 1, [S, H W].
-  Tensor<float> grays = {};
-  /// Frames of each clip, [N], each 1 or more.
-  std::vector<std::int32_t> lengths = {};
-  /// Names of the folders of the clips, [N]; empty where clips have no names.
-  std::vector<std::string> names = {};
-};
-
 /// Prediction of the next frame of a clip. The features [T, B, H W] of a clip of T + 1 frames are its frames
 /// but the last, gray from 0 to 1, row by row. The target values [T, B, H W] of a step are the frame after
 /// it. The loss is the mean over all pixels of |output - value| + (output - value)^2.
@@ -138,9 +128,10 @@ class VideoTask final : public Task {
   void count_metrics(ConstTensorView<float> outputs, const Batch& batch,
                      TensorView<double> sums) const override;
 
-  /// Reads the clips of another place, which has one of the forms of own clips. Throws FileError for what is
-  /// no such place, and for frames of another size.
-  ClipFrames read_clips(const std::filesystem::path& place) const;
+  /// Clips of a place with one of the forms of own clips: pixels of all frames row by row, gray from 0 to 1,
+  /// [S, H W]. No value for a regular file that is no image and no array of NumPy. Throws FileError for what
+  /// is no such place, and for frames of another size.
+  std::optional<SequenceInputs> own_inputs(const std::filesystem::path& place) const override;
 
   /// Makes this task with clips of `length` + 1 frames, which shares the data with this one: one thread at a
   /// time may use the two. Throws ValueError as the constructor.
