@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 
 #include "core/host_copy.hpp"
 #include "io/png.hpp"
+#include "orthornn/core/error.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "train/frames_ahead.hpp"
 
@@ -85,7 +87,10 @@ struct PredictedClips {
 
 PredictedClips predicted_clips(SequenceModel<float>& model, const Task& task) {
   Batch batch;
-  task.with_length(task.length(), most_clips)->evaluation_batch(HeldOut::test, 0, batch);
+  const std::unique_ptr<Task> few = task.with_length(task.length(), most_clips);
+  if (few == nullptr)
+    throw ValueError(fmt::format("the task {} has no batches of {} clips", task.name(), most_clips));
+  few->evaluation_batch(HeldOut::test, 0, batch);
   const ConstTensorView<float> features = batch.needed_reals(batch_names::features),
                                values = batch.needed_reals(batch_names::values);
   const Index steps = features.shape()[0], clips = features.shape()[1], pixels = features.shape()[2];

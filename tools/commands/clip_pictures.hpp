@@ -8,6 +8,12 @@
 
 namespace orthornn::program {
 
+/// Whether steps are gray frames, and the target of each is a frame like it.
+inline bool predicts_frames(const SequenceData& data) {
+  return data.height > 0 && data.every_step && data.features == data.height * data.width &&
+         data.values == data.features;
+}
+
 /// Test clips and what the model in a file predicts of them: for each a row of frames and an animation.
 /// Throws FileError for a file without such a model, and as the task where it has no data.
 std::vector<Picture> clip_pictures(const std::filesystem::path& model, const Task& task);

@@ -8,6 +8,7 @@
 
 #include "commands/any_model.hpp"
 #include "commands/array_file.hpp"
+#include "commands/clip_pictures.hpp"
 #include "commands/field_options.hpp"
 #include "commands/machine.hpp"
 #include "commands/output_file.hpp"
@@ -141,7 +142,7 @@ int predict(const PredictSettings& settings) {
   if (settings.states) check_states(settings.model, *model);
   const std::unique_ptr<Task> task = task_of_model(info);
   const SequenceData data = task != nullptr ? task->data() : SequenceData();
-  const bool has_frames = data.height > 0;
+  const bool has_frames = predicts_frames(data);
   if (settings.ahead > 0 && !has_frames) {
     throw UsageError(fmt::format("--ahead is for models of frames, and '{}' is of {}", settings.model,
                                  info.task_name.empty() ? "no task" : "the task " + info.task_name));

@@ -123,7 +123,7 @@ void add_answers(TrainingRun& run, const Task& task, const fs::path& file) {
 
 /// Adds test clips and what the best model predicts of them.
 void add_clips(TrainingRun& run, const Task& task, const fs::path& file) {
-  if (task.data().height > 0) run.pictures = clip_pictures(file, task);
+  if (predicts_frames(task.data())) run.pictures = clip_pictures(file, task);
 }
 
 /// Adds the angles of each Q of the best model that is orthogonal. Those of large ones would take long.

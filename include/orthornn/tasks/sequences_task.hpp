@@ -168,6 +168,7 @@ class SequencesTask final : public DataTask, public TaskText {
   std::optional<std::int32_t> text_end() const override;
   /// No value for bytes, which are all known. Throws ValueError for a task whose data are no text.
   std::optional<std::int32_t> unknown_symbol() const override;
+  /// Steps that the target of a step lies ahead, also of numbers; 0 where the data have targets of their own.
   Index ahead() const override;
   /// Reads the inputs of another file, by the end of its name, with the columns that the options name. Their
   /// numbers are not normalized (`own_features`). Targets and groups need not be there. Throws FileError,

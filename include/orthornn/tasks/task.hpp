@@ -99,7 +99,8 @@ class Task {
 
   /// Names of the classes of the targets, in the order of their numbers. Empty where classes have no names.
   virtual std::vector<std::string> class_names() const { return {}; }
-  /// The text that the symbols stand for; null for a task without one.
+  /// The text that the symbols stand for, which lives as long as the task. Null for a task without one, and
+  /// before the task has its data or parts.
   virtual const TaskText* text() const { return nullptr; }
   /// Sequences of another file or folder, in a form that the task alone knows; no value for what has another
   /// form. Numbers are as in the file (`own_features`). Throws FileError, with file and place, for damaged
