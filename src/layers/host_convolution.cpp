@@ -58,6 +58,10 @@ struct Bands {
 
   Index of_frame() const { return (around.height + band_rows - 1) / band_rows; }
   Index first_row(Index band) const { return band % of_frame() * band_rows; }
+  /// The number of a band's first pixel among those of all frames.
+  Index first_pixel(Index band) const {
+    return (band / of_frame() * around.height + first_row(band)) * around.width;
+  }
   Index rows(Index band) const { return std::min(band_rows, around.height - first_row(band)); }
   /// Pixels of a row with the zeros at its ends.
   Index padded_width() const { return around.width + 2 * around.reach; }
@@ -81,12 +85,24 @@ struct Bands {
   }
 };
 
-Index blocks_of(Index outputs, Index size) { return (outputs + size - 1) / size; }
+struct PackedKernel;
+struct PaddedFrames;
+struct PackedGradient;
+struct PartialSums;
+
+/// Vectors that so many outputs take.
+template <class T>
+Index blocks_of(Index outputs) {
+  return (outputs + lanes<T> - 1) / lanes<T>;
+}
 
 /// A kernel for `add_convolution`: [blocks of outputs, q, q C, lanes], with zeros behind the last output.
-/// `number(offset, input, output)` has its numbers.
+/// `number(offset, input, output)` has its numbers. It lies in scratch memory of this thread until the next
+/// call.
 template <class T>
-void pack_kernel(Index offsets, Index inputs, Index outputs, const auto& number, T* packed) {
+const T* packed_kernel(Index offsets, Index inputs, Index outputs, const auto& number) {
+  T* const begin = thread_scratch<T, PackedKernel>(offsets * inputs * blocks_of<T>(outputs) * lanes<T>);
+  T* packed = begin;
   for (Index first = 0; first < outputs; first += lanes<T>) {
     for (Index offset = 0; offset < offsets; ++offset) {
       for (Index input = 0; input < inputs; ++input) {
@@ -95,12 +111,8 @@ void pack_kernel(Index offsets, Index inputs, Index outputs, const auto& number,
       }
     }
   }
+  return begin;
 }
-
-struct PackedKernel;
-struct PaddedFrames;
-struct PackedGradient;
-struct PartialSums;
 
 /// y += factor K * x for a packed kernel.
 template <class T>
@@ -112,8 +124,7 @@ void add_convolution(const Bands& bands, Index inputs, Index outputs, T factor, 
     T* const padded = thread_scratch<T, PaddedFrames>(bands.padded_pixels() * inputs);
     for (Index band = first_band; band < last_band; ++band) {
       bands.copy(x, band, inputs, padded);
-      T* const of_band =
-          y + (band / bands.of_frame() * bands.around.height + bands.first_row(band)) * width * outputs;
+      T* const of_band = y + bands.first_pixel(band) * outputs;
       for (Index f = 0; f < outputs; f += lanes<T>) {
         const T* const of_block = kernel + f * side * side * inputs;
         const Index count = std::min(lanes<T>, outputs - f);
@@ -145,13 +156,9 @@ void add_convolution(const Bands& bands, Index inputs, Index outputs, T factor, 
 
 template <class T>
 void HostConvolution<T>::add(const T* kernel, const T* x, T* y, Index frames) const {
-  const Index offsets = around.offsets();
-  T* const packed =
-      thread_scratch<T, PackedKernel>(offsets * inputs * blocks_of(outputs, lanes<T>) * lanes<T>);
-  pack_kernel(
-      offsets, inputs, outputs,
-      [&](Index offset, Index input, Index f) { return kernel[(offset * inputs + input) * outputs + f]; },
-      packed);
+  const T* const packed = packed_kernel<T>(
+      around.offsets(), inputs, outputs,
+      [&](Index offset, Index input, Index f) { return kernel[(offset * inputs + input) * outputs + f]; });
   add_convolution(Bands{around}, inputs, outputs, factor, packed, x, y, frames);
 }
 
@@ -159,14 +166,9 @@ template <class T>
 void HostConvolution<T>::add_input_gradient(const T* kernel, const T* g, T* d_x, Index frames) const {
   // The transposed map is a convolution with mirrored offsets, of which inputs and outputs change places.
   const Index offsets = around.offsets();
-  T* const packed =
-      thread_scratch<T, PackedKernel>(offsets * outputs * blocks_of(inputs, lanes<T>) * lanes<T>);
-  pack_kernel(
-      offsets, outputs, inputs,
-      [&](Index offset, Index f, Index input) {
-        return kernel[((offsets - 1 - offset) * inputs + input) * outputs + f];
-      },
-      packed);
+  const T* const packed = packed_kernel<T>(offsets, outputs, inputs, [&](Index offset, Index f, Index input) {
+    return kernel[((offsets - 1 - offset) * inputs + input) * outputs + f];
+  });
   add_convolution(Bands{around}, outputs, inputs, factor, packed, g, d_x, frames);
 }
 
@@ -174,7 +176,7 @@ template <class T>
 void HostConvolution<T>::add_kernel_gradient(const T* x, const T* g, T* d_kernel, Index frames) const {
   const Bands bands{around};
   const Index side = around.side(), width = around.width, row_step = bands.padded_width() * inputs;
-  const Index count = frames * bands.of_frame(), blocks = blocks_of(outputs, lanes<T>);
+  const Index count = frames * bands.of_frame(), blocks = blocks_of<T>(outputs);
   // Ranges of bands have sums of their own, which are then added in order. They are as many on every machine,
   // so that no bit depends on the threads. Each takes the memory of a kernel.
   constexpr Index most_ranges = 32;
@@ -190,8 +192,7 @@ void HostConvolution<T>::add_kernel_gradient(const T* x, const T* g, T* d_kernel
       for (Index band = count * range / ranges; band < count * (range + 1) / ranges; ++band) {
         bands.copy(x, band, inputs, padded);
         const Index rows = bands.rows(band);
-        const T* const of_band =
-            g + (band / bands.of_frame() * around.height + bands.first_row(band)) * width * outputs;
+        const T* const of_band = g + bands.first_pixel(band) * outputs;
         for (Index block = 0; block < blocks; ++block) {
           const Index f = block * lanes<T>;
           for (Index pixel = 0; pixel < rows * width; ++pixel) {

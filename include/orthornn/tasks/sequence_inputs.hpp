@@ -8,7 +8,7 @@
 
 namespace orthornn {
 
-/// Sequences of a file without their targets, one after the other, as the file has them.
+/// Sequences of a file or a folder without their targets, one after the other, before `Task::own_features`.
 struct SequenceInputs {
   /// Vectors that are read, [S, K], NaN where a number is missing; empty where steps are symbols.
   Tensor<float> features = {};

@@ -103,7 +103,7 @@ class Task {
   /// before the task has its data or parts.
   virtual const TaskText* text() const { return nullptr; }
   /// Sequences of another file or folder, in a form that the task alone knows; no value for what has another
-  /// form. Numbers are as in the file (`own_features`). Throws FileError, with file and place, for damaged
+  /// form. Numbers are those before `own_features`. Throws FileError, with file and place, for damaged
   /// files and for sequences that no model of the task reads.
   virtual std::optional<SequenceInputs> own_inputs(const std::filesystem::path& /*place*/) const {
     return std::nullopt;
