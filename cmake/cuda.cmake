@@ -37,13 +37,13 @@ if(ORTHORNN_CUDA_BACK_END STREQUAL "EMULATED")
   add_subdirectory(${PROJECT_SOURCE_DIR}/tests/emulator ${PROJECT_BINARY_DIR}/emulator)
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu)
   emulate_cuda(${kernels})
-  # The emulator has no instructions that move matrices of 16 bits or multiply tf32, and no barriers of a part of a block.
-  # Of cuSOLVER it has the LU decomposition alone.
-  set(ORTHORNN_CUDA_LEFT_OUT "cuda/((delta/chunked_delta_product|rollouts/persistent/grid_rollout|layers/((lstm|gru)_rollout|frame_(convolution|kernel_gradient)))\\.cu|linalg/decompositions\\.cpp)$")
+  # The emulator has no instructions that move matrices of 16 bits or multiply tf32, no stores to other blocks,
+  # and no barriers of a part of a block. Of cuSOLVER it has the LU decomposition alone.
+  set(ORTHORNN_CUDA_LEFT_OUT "cuda/((delta/chunked_delta_product|rollouts/persistent/(grid|few_sequences)_rollout|layers/((lstm|gru)_rollout|frame_(convolution|kernel_gradient)))\\.cu|linalg/decompositions\\.cpp)$")
   set(ORTHORNN_CUDA_LIBRARIES $<BUILD_INTERFACE:cuda_emulator>)
   target_link_libraries(orthornn_cuda_flags INTERFACE orthornn_flags)
 elseif(ORTHORNN_CUDA_BACK_END STREQUAL "GPU")
-  set(ORTHORNN_CUDA_LEFT_OUT "cuda/(delta/without_chunks|linalg/without_decompositions|rollouts/persistent/without_grid|layers/without_(gated_grid|frame_kernels))\\.cpp$")
+  set(ORTHORNN_CUDA_LEFT_OUT "cuda/(delta/without_chunks|linalg/without_decompositions|rollouts/persistent/without_(grid|few_sequences)|layers/without_(gated_grid|frame_kernels))\\.cpp$")
   # The kernels of the chunked delta product compile for long: each kind of product and size of keys is a source of its
   # own. cmake/stages.cmake adds them to their stage.
   set(ORTHORNN_CUDA_GENERATED_delta)

@@ -284,12 +284,6 @@ int Context::active_clusters(const void* kernel, const cudaLaunchConfig_t& confi
   if (known != active_clusters_.end()) return known->second;
   int count = 0;
   check(cudaOccupancyMaxActiveClusters(&count, kernel, &config));
-  if (count == 0) {
-    throw DeviceError(
-        fmt::format("this GPU has no room for a cluster of {} blocks (a part of a GPU, perhaps); choose the "
-                    "stepwise rollout",
-                    config.attrs[0].val.clusterDim.x));
-  }
   active_clusters_.emplace(shape, count);
   return count;
 }

@@ -103,8 +103,8 @@ class Context {
 
   /// Lets a kernel have that much shared memory in a block, and clusters of more than eight blocks.
   void permit(const void* kernel, std::size_t shared, bool large_clusters) const;
-  /// The number of clusters of this kernel and shape that run at the same time. The first call is slow; the
-  /// answer is cached.
+  /// The number of clusters of this kernel and shape that run at the same time; 0 where there is no room for
+  /// one. The first call is slow; the answer is cached.
   int active_clusters(const void* kernel, const cudaLaunchConfig_t& config);
 
  private:

@@ -16,4 +16,11 @@ unsigned grid_size(Index blocks) {
                                blocks, most));
 }
 
+void throw_no_room_for_cluster(unsigned blocks) {
+  throw DeviceError(
+      fmt::format("this GPU has no room for a cluster of {} blocks (a part of a GPU, perhaps); choose the "
+                  "stepwise rollout",
+                  blocks));
+}
+
 }  // namespace orthornn::cuda

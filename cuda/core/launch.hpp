@@ -22,7 +22,8 @@ struct LaunchShape {
 /// Sets the attributes that a kernel needs before its launch: more shared memory than the default limit,
 /// clusters of more than eight blocks.
 inline void permit(const Context& gpu, const void* function, const LaunchShape& shape) {
-  constexpr std::size_t always_allowed = 48 << 10;
+  // 48 KiB are, with the static memory of the kernel.
+  constexpr std::size_t always_allowed = 16 << 10;
   constexpr unsigned portable_cluster = 8;
   const bool large_clusters = shape.cluster > portable_cluster;
   if (shape.shared > always_allowed || large_clusters) gpu.permit(function, shape.shared, large_clusters);
@@ -62,14 +63,24 @@ void launch(const Context& gpu, void (*kernel)(Parameters...), const LaunchShape
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// The number of clusters of this kernel and shape that the GPU runs at the same time. Throws DeviceError if
-/// it is 0.
+/// The number of clusters of this kernel and shape that the GPU runs at the same time.
 template <class... Parameters>
-int active_clusters(Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape) {
+int possible_clusters(Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape) {
   const void* function = reinterpret_cast<const void*>(kernel);
   permit(gpu, function, shape);
   cudaLaunchAttribute attribute{};
   return gpu.active_clusters(function, launch_config(shape, gpu.stream(), attribute));
+}
+
+/// Throws DeviceError, for a GPU or a part of a GPU that has no room for a cluster of so many blocks.
+[[noreturn]] void throw_no_room_for_cluster(unsigned blocks);
+
+/// The same. Throws DeviceError if it is 0.
+template <class... Parameters>
+int active_clusters(Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape) {
+  const int clusters = possible_clusters(gpu, kernel, shape);
+  if (clusters == 0) throw_no_room_for_cluster(shape.cluster);
+  return clusters;
 }
 
 /// A number of blocks as CUDA takes it. Throws ValueError for more than a grid may have.

@@ -91,6 +91,15 @@ __device__ __forceinline__ void copy_bulk_to_rank(void* destination, const void*
       : "memory");
 }
 
+/// Starts storing a number in the shared memory of a block of the cluster. Its bytes count at a barrier of
+/// that block. Both addresses are those of `address_at_rank`.
+__device__ __forceinline__ void store_async(unsigned destination, float x, unsigned barrier) {
+  ORTHORNN_HOPPER_ASM(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(destination),
+      "f"(x), "r"(barrier)
+      : "memory");
+}
+
 /// Starts copying `bytes` (a multiple of 16, both sides aligned so) from shared to global memory, as a group
 /// of this thread.
 __device__ __forceinline__ void copy_bulk_to_global(void* global, const void* shared, unsigned bytes) {

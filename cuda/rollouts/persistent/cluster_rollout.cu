@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cuda/core/launch.hpp"
+#include "cuda/rollouts/given_gradients.hpp"
 #include "cuda/rollouts/persistent/cluster_rollout.hpp"
 #include "cuda/rollouts/persistent/persistent_rollout.cuh"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
@@ -43,15 +44,14 @@ ClusterKernel kernel() {
 
 /// As few sequences a cluster as can be carried in the fewest turns: their multiplications are what a step
 /// takes. One group where registers have room for the sums of all its sequences: each waits for an exchange
-/// of its own. One sequence over `MoreBlocks`, which are sooner done with it.
-template <Direction direction, int Size, int Blocks, int MoreBlocks>
+/// of its own.
+template <Direction direction, int Size, int Blocks>
 void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
   static const ClusterKernel kernels[] = {
-      kernel<direction, Size, MoreBlocks, 1>(), kernel<direction, Size, Blocks, 1>(),
-      kernel<direction, Size, Blocks, 2>(),     kernel<direction, Size, Blocks, 4>(),
-      kernel<direction, Size, Blocks, 5>(),     kernel<direction, Size, Blocks, 6>(),
-      kernel<direction, Size, Blocks, 9>(),     kernel<direction, Size, Blocks, 4, 3>(),
-      kernel<direction, Size, Blocks, 8, 2>()};
+      kernel<direction, Size, Blocks, 1>(),    kernel<direction, Size, Blocks, 2>(),
+      kernel<direction, Size, Blocks, 4>(),    kernel<direction, Size, Blocks, 5>(),
+      kernel<direction, Size, Blocks, 6>(),    kernel<direction, Size, Blocks, 9>(),
+      kernel<direction, Size, Blocks, 4, 3>(), kernel<direction, Size, Blocks, 8, 2>()};
   const ClusterKernel& smallest = *std::ranges::min_element(
       kernels, {}, [&](const ClusterKernel& k) { return k.turns(gpu, arguments.batch); });
   LaunchShape shape = smallest.of_cluster;
@@ -62,11 +62,11 @@ void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, cons
 template <Direction direction>
 void start_padded(const RolloutArguments<float>& arguments, const float* q) {
   Context& gpu = context(arguments.device);
-  if (arguments.hidden_size <= 256) return start_smallest<direction, 256, 2, 4>(gpu, arguments, q);
-  if (arguments.hidden_size <= 320) return start_smallest<direction, 320, 4, 5>(gpu, arguments, q);
-  if (arguments.hidden_size <= 384) return start_smallest<direction, 384, 4, 6>(gpu, arguments, q);
-  if (arguments.hidden_size <= 448) return start_smallest<direction, 448, 8, 8>(gpu, arguments, q);
-  start_smallest<direction, 512, 8, 8>(gpu, arguments, q);
+  if (arguments.hidden_size <= 256) return start_smallest<direction, 256, 2>(gpu, arguments, q);
+  if (arguments.hidden_size <= 320) return start_smallest<direction, 320, 4>(gpu, arguments, q);
+  if (arguments.hidden_size <= 384) return start_smallest<direction, 384, 4>(gpu, arguments, q);
+  if (arguments.hidden_size <= 448) return start_smallest<direction, 448, 8>(gpu, arguments, q);
+  start_smallest<direction, 512, 8>(gpu, arguments, q);
 }
 
 }  // namespace
@@ -74,11 +74,15 @@ void start_padded(const RolloutArguments<float>& arguments, const float* q) {
 void fused_multiply_add_cluster_rollout(Direction direction, const RolloutArguments<float>& arguments,
                                         const float* q) {
   if (direction == Direction::forward) return start_padded<Direction::forward>(arguments, q);
-  start_padded<Direction::backward>(arguments, q);
+  start_padded<Direction::backward>(with_given_gradients(arguments), q);
 }
 
 void cluster_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
                      Precision precision) {
+  if (arguments.hidden_size <= largest_cluster_size(Precision::fp32) &&
+      few_sequences_rollout(direction, arguments, q)) {
+    return;
+  }
   if (precision == Precision::fp32) return fused_multiply_add_cluster_rollout(direction, arguments, q);
   tensor_core_cluster_rollout(direction, arguments, q, precision);
 }

@@ -15,7 +15,7 @@ struct PersistentThread {
   using Element = RolloutElement<float, direction>;
   using Input = typename Element::Input;
   using State = StateColumns<Tile>;
-  using Owned = OwnedElements<Tile, Group>;
+  using Owned = OwnedElements<Tile, Group, Exchange::copies_send>;
   static constexpr int owned_count = Owned::count;
   using Ring = InputRing<Element, Ahead, Groups * owned_count, Tile::threads(Exchange::rows)>;
 
@@ -121,8 +121,7 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     persistent_rollout(RolloutArguments<float> arguments, const float* q) {
   using Thread = PersistentThread<direction, Tile, Exchange, Group, Groups, Ahead>;
   constexpr bool forward = direction == Direction::forward;
-  static_assert(Tile::threads(Exchange::rows) / warp_size + 1 >= Exchange::blocks,
-                "a warp for each block that is sent to");
+  static_assert(Tile::threads(Exchange::rows) / warp_size >= Exchange::fewest_warps);
 
   // 1. What stays: the weights, and the elements that this thread owns.
   const Exchanges<Exchange, Groups> exchanges(dynamic_shared_memory());
@@ -157,12 +156,17 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     const int step = forward ? number : number + 1;
 #pragma unroll
     for (int group = 0; group < Groups; ++group) {
+      typename Thread::Input inputs[owned_count] = {};
+      const auto take_inputs = [&] {
+        if (step >= order.length) return;
+        if (group == 0) own.advance_inputs(step);
+        own.take_inputs(step, group, inputs);
+      };
+      // While the state is on its way: from the other blocks, or from shared memory.
+      if constexpr (Exchange::waits_longest) take_inputs();
       exchanges[group].receive(number);
       const typename Thread::State state = own.read(number, group, 0);
-      // While that is on its way.
-      if (group == 0 && step < order.length) own.advance_inputs(step);
-      typename Thread::Input inputs[owned_count] = {};
-      if (step < order.length) own.take_inputs(step, group, inputs);
+      if constexpr (!Exchange::waits_longest) take_inputs();
       float products[owned_count];
       own.multiply(number, group, state, products);
       if (forward || step < order.length) {

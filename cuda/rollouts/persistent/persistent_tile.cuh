@@ -7,14 +7,14 @@
 
 namespace orthornn::cuda {
 
-/// How the threads of a block share its rows of Q. A thread keeps 8 rows by Columns columns in registers;
-/// `Lanes` neighbouring lanes have all columns of the same 8 rows. So every number of the state that is read
-/// from shared memory serves 8 multiplications. Reads are what a step waits for: a load of 16 bytes keeps the
-/// multiprocessor four cycles, however many lanes want the same. With 4 rows, twice the reads cost what the
-/// shorter sums over lanes save.
-template <int LaneCount, int ColumnCount>
+/// How the threads of a block share its rows of Q. A thread keeps Rows rows by Columns columns in registers;
+/// `Lanes` neighbouring lanes have all columns of the same rows. So every number of the state that is read
+/// from shared memory serves 8 multiplications, with 8 rows. Reads are what a step waits for: a load of 16
+/// bytes keeps the multiprocessor four cycles, however many lanes want the same. With 4 rows, twice the reads
+/// cost what the shorter sums over lanes save.
+template <int LaneCount, int ColumnCount, int RowCount = 8>
 struct PersistentTile {
-  static constexpr int row_count = 8;
+  static constexpr int row_count = RowCount;
   static constexpr int lanes = LaneCount;
   static constexpr int columns = ColumnCount;
   /// N, padded.
@@ -88,14 +88,16 @@ class PersistentWeights {
 };
 
 /// The elements of a group that a thread owns once the sums over lanes are dealt. Of lanes that are left with
-/// the same sum, the first owns it.
-template <class Tile, int Group>
+/// the same sum, the first owns it, or, where elements are `shared`, each.
+template <class Tile, int Group, bool shared = false>
 class OwnedElements {
   using Reduce = ReduceScatter<Tile::row_count * Group, Tile::lanes>;
 
  public:
   /// Number of elements that a thread owns at most.
   static constexpr int count = Reduce::left;
+  /// Neighbouring lanes that are left with the same sums.
+  static constexpr int copies = Reduce::copies;
   static_assert(Reduce::copies == 1 || count == 1);
 
   __device__ __forceinline__ bool exists(int i) const { return i < number_; }
@@ -111,7 +113,7 @@ class OwnedElements {
 
  private:
   int first_ = Reduce::first(Tile::lane());
-  int number_ = Tile::lane() % Reduce::copies == 0 ? Reduce::number(Tile::lane()) : 0;
+  int number_ = shared || Tile::lane() % Reduce::copies == 0 ? Reduce::number(Tile::lane()) : 0;
 };
 
 }  // namespace orthornn::cuda

@@ -15,6 +15,11 @@ class BlockExchange {
  public:
   static constexpr unsigned blocks = 1;
   static constexpr int rows = Size;
+  static constexpr int fewest_warps = 1;
+  /// Whether all threads that have a number store it, or one of them.
+  static constexpr bool copies_send = false;
+  /// Whether threads wait for the state longer than for anything else.
+  static constexpr bool waits_longest = false;
   static constexpr std::size_t shared_bytes = 2 * sizeof(float) * Size * Sequences;
 
   BlockExchange() = default;
@@ -45,17 +50,15 @@ class BlockExchange {
   float* states_ = nullptr;
 };
 
-/// Over a cluster of `Blocks` blocks with `Rows` rows each: every block writes its slice [Sequences][Stride]
-/// to where it reads it, sends the first `sequences` of it by a bulk copy to the same place of each other
-/// block, and waits at a barrier in shared memory that counts the bytes of the others' slices. What is beyond
-/// those sequences is never written: whoever reads it must not let it into what is kept.
+/// What a block of a cluster has received: a slice [Sequences][Stride] from each of `Blocks` blocks with
+/// `Rows` rows each, and a barrier in shared memory that counts the bytes of a step.
 ///
 /// Why nothing is overwritten too early: block A sends step s + 1 after all its threads have read step s, and
 /// B reads A's step s + 1 before it sends s + 2. So when B's s + 2 arrives at A, in the buffer of s, A has
 /// done with it; and when B writes its own slice of s + 2, A has received the one of s, and B's threads have
 /// read theirs.
-template <class ElementType, int Blocks, int Rows, int Sequences, int Stride = Rows>
-class ClusterExchange {
+template <class ElementType, int Blocks, int Rows, int Sequences, int Stride>
+class ClusterSlices {
  public:
   using Element = ElementType;
   static constexpr unsigned blocks = Blocks;
@@ -63,47 +66,18 @@ class ClusterExchange {
   static constexpr int slice = Sequences * Stride;
   static constexpr std::size_t barrier_bytes = 128;
   static constexpr std::size_t shared_bytes = barrier_bytes + 2 * Blocks * slice * sizeof(Element);
-  static_assert(Stride * sizeof(Element) % 16 == 0, "bulk copies move multiples of 16 bytes");
   static_assert(Blocks > 1);
 
-  ClusterExchange() = default;
-  explicit __device__ ClusterExchange(unsigned char* memory, int sequences = Sequences)
-      : rank_(rank()),
-        slice_bytes_(static_cast<unsigned>(sequences * Stride * sizeof(Element))),
-        barriers_(reinterpret_cast<std::uint64_t*>(memory)),
-        slices_(reinterpret_cast<Element*>(memory + barrier_bytes)) {
-    if (threadIdx.x != 0) return;
-    for (int i = 0; i < 2; ++i) {
-      ptx::mbarrier_initialize(barriers_ + i, 1);
-      ptx::mbarrier_arrive_expect(barriers_ + i, (Blocks - 1) * slice_bytes_);
-    }
-    ptx::mbarrier_fence_initialization();
-  }
   static __device__ void begin() { ptx::cluster_synchronize(); }
   /// No block may end while others still write to its shared memory.
   static __device__ void end() { ptx::cluster_synchronize(); }
   static __device__ unsigned rank() { return ptx::cluster_rank(); }
 
-  __device__ void store(int step, int row, int sequence, Element value) const {
-    own_slice(step)[sequence * Stride + row] = value;
-  }
-  /// A block has at least Blocks - 1 warps.
-  __device__ void commit(int step) const {
-    ptx::fence_proxy_async();
-    __syncthreads();
-    // A copy a warp, for one warp would start them one after another; each block begins with another
-    // receiver.
-    const unsigned warp = threadIdx.x / warp_size;
-    if (threadIdx.x % warp_size == 0 && warp < Blocks - 1) {
-      ptx::copy_bulk_to_rank(own_slice(step), own_slice(step), slice_bytes_, barriers_ + (step & 1),
-                             (rank_ + 1 + warp) % Blocks);
-    }
-  }
   __device__ void receive(int step) const {
     std::uint64_t* barrier = barriers_ + (step & 1);
     ptx::mbarrier_wait(barrier, static_cast<unsigned>(step >> 1) & 1);
-    // For step + 2, whose slices nobody can send before this block has sent step + 1.
-    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect(barrier, (Blocks - 1) * slice_bytes_);
+    // For step + 2, of which nobody can send anything before this block has sent step + 1.
+    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect(barrier, bytes_of_step_);
   }
   __device__ const Element* columns(int step, int column) const {
     return slices_ + (step & 1) * Blocks * slice + column / rows * slice + column % rows;
@@ -112,16 +86,72 @@ class ClusterExchange {
     return column / rows * slice + sequence * Stride;
   }
 
- private:
+ protected:
+  ClusterSlices() = default;
+  __device__ ClusterSlices(unsigned char* memory, unsigned bytes_of_step)
+      : rank_(rank()),
+        bytes_of_step_(bytes_of_step),
+        barriers_(reinterpret_cast<std::uint64_t*>(memory)),
+        slices_(reinterpret_cast<Element*>(memory + barrier_bytes)) {
+    if (threadIdx.x != 0) return;
+    for (int i = 0; i < 2; ++i) {
+      ptx::mbarrier_initialize(barriers_ + i, 1);
+      ptx::mbarrier_arrive_expect(barriers_ + i, bytes_of_step_);
+    }
+    ptx::mbarrier_fence_initialization();
+  }
+
   __device__ Element* own_slice(int step) const {
     return slices_ + ((step & 1) * Blocks + static_cast<int>(rank_)) * slice;
   }
 
   unsigned rank_ = 0;
-  unsigned slice_bytes_ = 0;
+  unsigned bytes_of_step_ = 0;
+  /// That of even steps, and that of odd ones.
   std::uint64_t* barriers_ = nullptr;
   /// [2][Blocks][Sequences][Stride]
   Element* slices_ = nullptr;
+};
+
+/// Over a cluster: every block writes its slice to where it reads it, and sends the first `sequences` of it
+/// by a bulk copy to the same place of each other block. What is beyond those sequences is never written:
+/// whoever reads it must not let it into what is kept.
+template <class ElementType, int Blocks, int Rows, int Sequences, int Stride = Rows>
+class ClusterExchange : public ClusterSlices<ElementType, Blocks, Rows, Sequences, Stride> {
+  using Slices = ClusterSlices<ElementType, Blocks, Rows, Sequences, Stride>;
+
+ public:
+  using Element = ElementType;
+  /// One for each block that is sent to.
+  static constexpr int fewest_warps = Blocks - 1;
+  static constexpr bool copies_send = false, waits_longest = false;
+  static_assert(Stride * sizeof(Element) % 16 == 0, "bulk copies move multiples of 16 bytes");
+
+  ClusterExchange() = default;
+  explicit __device__ ClusterExchange(unsigned char* memory, int sequences = Sequences)
+      : Slices(memory, (Blocks - 1) * bytes_of_slice(sequences)), slice_bytes_(bytes_of_slice(sequences)) {}
+
+  __device__ void store(int step, int row, int sequence, Element value) const {
+    this->own_slice(step)[sequence * Stride + row] = value;
+  }
+  __device__ void commit(int step) const {
+    ptx::fence_proxy_async();
+    __syncthreads();
+    // A copy a warp, for one warp would start them one after another; each block begins with another
+    // receiver.
+    const unsigned warp = threadIdx.x / warp_size;
+    if (threadIdx.x % warp_size == 0 && warp < Blocks - 1) {
+      ptx::copy_bulk_to_rank(this->own_slice(step), this->own_slice(step), slice_bytes_,
+                             this->barriers_ + (step & 1), (this->rank_ + 1 + warp) % Blocks);
+    }
+  }
+
+ private:
+  static constexpr __device__ unsigned bytes_of_slice(int sequences) {
+    return static_cast<unsigned>(sequences * Stride * sizeof(Element));
+  }
+
+  unsigned slice_bytes_ = 0;
 };
 
 /// The exchanges of `Count` groups of sequences, whose shared memory lies one after another at `memory`.
