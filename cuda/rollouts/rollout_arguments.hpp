@@ -25,7 +25,7 @@ struct RolloutArguments {
   T* outputs = nullptr;                   ///< [T, B, N]; written forward, read backward
   T* h_last = nullptr;                    ///< [B, N], forward
   const T* d_h_last = nullptr;            ///< [B, N] or null, backward
-  const T* d_outputs = nullptr;           ///< [T, B, N], backward; may be d_inputs
+  const T* d_outputs = nullptr;           ///< [T, B, N] or null for 0, backward; may be d_inputs
   T* d_inputs = nullptr;                  ///< [T, B, N], backward
   T* d_h_0 = nullptr;                     ///< [B, N], backward
 };

@@ -65,6 +65,8 @@ class RolloutElement<T, Direction::forward, Offset> : public LiveElement<T, Offs
     T a;
   };
   static constexpr int input_count = 1;
+  /// Whether there is such an input. What is not there is 0.
+  static __device__ bool has_input(const RolloutArguments<T>&, int) { return true; }
   /// Where it lies, of a present element.
   __device__ const T* input(const RolloutArguments<T>& a, StepPlace place, int) const {
     return a.inputs + (place + offset_);
@@ -118,6 +120,9 @@ class RolloutElement<T, Direction::backward, Offset> : public LiveElement<T, Off
     std::int8_t sign;
   };
   static constexpr int input_count = 2;
+  static __device__ bool has_input(const RolloutArguments<T>& a, int i) {
+    return i != 0 || a.d_outputs != nullptr;
+  }
   __device__ const T* input(const RolloutArguments<T>& a, StepPlace place, int i) const {
     return (i == 0 ? a.d_outputs : a.outputs) + (place + offset_);
   }
@@ -156,7 +161,7 @@ __device__ __forceinline__ typename Element::Input load_input(const Element& ele
   T numbers[Element::input_count];
 #pragma unroll
   for (int i = 0; i < Element::input_count; ++i)
-    numbers[i] = element.present() ? *element.input(a, place, i) : T{0};
+    numbers[i] = element.present() && Element::has_input(a, i) ? *element.input(a, place, i) : T{0};
   return element.input_of(a, t, numbers);
 }
 

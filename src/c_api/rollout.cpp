@@ -157,10 +157,9 @@ orthornn_status orthornn_rollout_backward(const orthornn_device* device, const o
       const auto matrix = view_of<const T>("q", q, checked.matrix(), where);
       const auto live = checked.lengths(lengths);
       const auto g = view_of<T>("d_inputs", d_inputs, checked.steps(), where);
-      const auto arriving = optional_view<const T>("d_outputs", d_outputs, checked.steps(), where);
       const RolloutGradients<T> gradients{
           .outputs = view_of<const T>("outputs", outputs, checked.steps(), where),
-          .d_outputs = arriving.empty() ? g : arriving,
+          .d_outputs = optional_view<const T>("d_outputs", d_outputs, checked.steps(), where),
           .d_h_last = optional_view<const T>("d_h_last", d_h_last, checked.states(), where),
           .d_inputs = g,
           .d_h_0 = view_of<T>("d_h_0", d_h_0, checked.states(), where)};
@@ -171,7 +170,6 @@ orthornn_status orthornn_rollout_backward(const orthornn_device* device, const o
       const RolloutMemory<T> memory{
           .z = no_coefficients, .signs = checked.signs(signs), .y = no_coefficients};
       const Operation operation(device, workspace, workspace_bytes, backward_bytes<T>(checked));
-      if (arriving.empty()) set_zero(g);
       const auto transition = Transition<T>::of_matrix(matrix, checked.execution);
       RecordedLoops records;
       rollout_backward<T>(transition, checked.activation, live, gradients, memory, records);

@@ -188,6 +188,7 @@ void Layer<T>::backward(const SequenceInput<T>& input, const BackwardArguments<T
   check_backward(input, arguments, saved, scratch);
   const Saved::Frame frame = saved.last_frame(this);
   const Saved::Scope scope(scratch);
+  if (arguments.d_output_is_zero && !takes_zero_output()) set_zero(arguments.d_output);
   if (arguments.parameters == Gradients::overwrite || parameter_count_ == 0 || adds_gradients()) {
     run_backward(input, arguments, frame.own_start, saved, scratch);
   } else {

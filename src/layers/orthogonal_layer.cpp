@@ -170,12 +170,13 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
                                 .y = scratch.push<T>({length, batch, transition_->coefficient_count()})};
   // 2. The recurrence; the gradients g_t take the place of those that arrive.
   const TensorView<T> g = arguments.d_output;
+  const TensorView<const T> arriving = arguments.d_output_is_zero ? TensorView<const T>() : g;
   const TensorView<T> d_h_0 = arguments.d_start.empty() ? scratch.push<T>({batch, n}) : arguments.d_start[0];
   const TensorView<const T> d_h_last = arguments.d_last.empty() ? TensorView<const T>() : arguments.d_last[0];
   rollout_backward<T>(
       *transition_, options_.activation, input.lengths,
-      {.outputs = outputs, .d_outputs = g, .d_h_last = d_h_last, .d_inputs = g, .d_h_0 = d_h_0}, memory,
-      records_);
+      {.outputs = outputs, .d_outputs = arriving, .d_h_last = d_h_last, .d_inputs = g, .d_h_0 = d_h_0},
+      memory, records_);
   if (places_.initial_state >= 0) {
     const TensorView<T> gradient = this->gradient(places_.initial_state);
     own_start ? sum_rows<T>(d_h_0, gradient, scratch) : set_zero(gradient);

@@ -65,7 +65,9 @@ void StackLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardAr
   for (std::size_t i = layers.size(); i-- > 0;) {
     const Layer<T>& layer = *layers[i];
     SequenceInput<T> read = input;
+    const bool is_last = i + 1 == layers.size();
     BackwardArguments<T> own{.d_output = d_output,
+                             .d_output_is_zero = is_last && arguments.d_output_is_zero,
                              .d_last = this->template states_of<const T>(i, arguments.d_last),
                              .d_input = arguments.d_input,
                              .d_start = this->template states_of<T>(i, arguments.d_start),

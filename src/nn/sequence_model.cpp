@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/fields_json.hpp"
-#include "core/set_zero.hpp"
 #include "nn/sequences.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -337,11 +336,11 @@ void SequenceModel<T>::backward() {
                      .d_input = every_step() ? d_cells.reshaped(readout_input_.vectors.shape()) : d_last},
                     saved_, scratch_);
   d_last_views_.clear();
+  // The output is the cell's first state then; the other states have no gradient.
+  const Layer<T>& last_cell = *cells_.layers().back();
+  const bool reads_state = !every_step() && last_cell.ends_in_state();
   if (!every_step()) {
-    const Layer<T>& last_cell = *cells_.layers().back();
-    if (last_cell.ends_in_state()) {
-      // The output is the cell's first state; the other states have no gradient.
-      set_zero(d_cells);
+    if (reads_state) {
       d_last_views_.resize(last_states_.size());
       d_last_views_[last_states_.size() - static_cast<std::size_t>(last_cell.state_count())] = d_last[0];
     } else {
@@ -350,8 +349,10 @@ void SequenceModel<T>::backward() {
   }
   // 2. The layers below it.
   const TensorView<T> d_input = embedding_ ? scratch_.push<T>(cells_input_.vectors.shape()) : TensorView<T>();
-  cells_.backward(cells_input_, {.d_output = d_cells, .d_last = d_last_views_, .d_input = d_input}, saved_,
-                  scratch_);
+  cells_.backward(
+      cells_input_,
+      {.d_output = d_cells, .d_output_is_zero = reads_state, .d_last = d_last_views_, .d_input = d_input},
+      saved_, scratch_);
   if (embedding_) embedding_->backward(input_, {.d_output = d_input}, saved_, scratch_);
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/back_end.hpp"
 #include "core/set_zero.hpp"
+#include "cuda/rollouts/given_gradients.hpp"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
 #include "cuda/rollouts/stepwise_rollout.hpp"
 
@@ -112,6 +113,7 @@ void step_forward(const Transition<T>& transition, RolloutArguments<T> arguments
 template <class T>
 void step_backward(const Transition<T>& transition, RolloutArguments<T> arguments,
                    const RolloutMemory<T>& memory) {
+  arguments = cuda::with_given_gradients(arguments);
   work_in_place(arguments.d_outputs, arguments.d_inputs, arguments);
   StepProducts<T> products(transition, arguments, nullptr);
   set_zero(TensorView<T>(arguments.d_h_0, {arguments.batch, arguments.hidden_size}, arguments.device));

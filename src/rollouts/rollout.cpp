@@ -137,7 +137,7 @@ template <class T>
 Shape check_gradients(const Transition<T>& transition, const RolloutGradients<T>& gradients) {
   const Shape& steps = gradients.outputs.shape();
   check_steps("outputs", transition, steps);
-  check_shape("d_outputs", gradients.d_outputs.shape(), steps);
+  if (!gradients.d_outputs.empty()) check_shape("d_outputs", gradients.d_outputs.shape(), steps);
   check_shape("d_inputs", gradients.d_inputs.shape(), steps);
   check_shape("d_h_0", gradients.d_h_0.shape(), {steps[1], steps[2]});
   if (!gradients.d_h_last.empty()) check_shape("d_h_last", gradients.d_h_last.shape(), {steps[1], steps[2]});
@@ -227,7 +227,7 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
     auto arguments = gpu_arguments<T>(transition, activation, lengths, steps, memory);
     // The backward only reads them.
     arguments.outputs = const_cast<T*>(gradients.outputs.data());
-    arguments.d_outputs = gradients.d_outputs.data();
+    arguments.d_outputs = gradients.d_outputs.empty() ? nullptr : gradients.d_outputs.data();
     arguments.d_h_last = gradients.d_h_last.empty() ? nullptr : gradients.d_h_last.data();
     arguments.d_inputs = gradients.d_inputs.data();
     arguments.d_h_0 = gradients.d_h_0.data();
@@ -243,7 +243,11 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
     // What arrives at h_t, to which the products of step t + 1 are added.
     const auto arriving_at = [&](Index t) {
       const MatrixView<T> g = own.of(gradients.d_inputs[t]);
-      take(own.of(gradients.d_outputs[t]), g);
+      if (gradients.d_outputs.empty()) {
+        eigen(g).setZero();
+      } else {
+        take(own.of(gradients.d_outputs[t]), g);
+      }
       return g;
     };
     const MatrixView<T> initial = own.of(gradients.d_h_0);

@@ -1,5 +1,6 @@
 // Every layer against central differences in double, twice before its backwards, and one step at a time.
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "layers/all_layers.hpp"
@@ -190,6 +191,22 @@ TEST_CASE("the gradient of one last state alone is that with zeros for the other
     for (std::size_t i = 1; i < c.d_last.size(); ++i) c.d_last[i] = Tensor<double>();
     c.backward();
     CHECK(equal(c.parameters.gradients(), expected));
+  });
+}
+
+TEST_CASE("a gradient of the output that is 0 counts as 0, whatever its memory holds", "[layers][gradient]") {
+  for_all_kinds<double>([](const auto& make, bool symbols) {
+    LayerCase<double> c(make, 3, 2, symbols);
+    std::fill(c.dy.begin(), c.dy.end(), 0.0);
+    c.forward();
+    c.backward();
+    const Tensor<double> expected = c.parameters.gradients().copy(), expected_dx = c.dx.copy();
+    std::fill(c.dy.begin(), c.dy.end(), 7.0);
+    c.dy_is_zero = true;
+    c.forward();
+    c.backward();
+    CHECK(equal(c.parameters.gradients(), expected));
+    CHECK(equal(c.dx, expected_dx));
   });
 }
 

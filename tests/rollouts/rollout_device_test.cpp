@@ -177,8 +177,9 @@ RolloutGradients<float> in_place(ConstTensorView<float> states, ConstTensorView<
           .d_h_0 = d_h0};
 }
 
-/// What the GPU makes of them.
-Numbers<float> found_on(const Execution& execution, const Numbers<float>& given, Activation activation) {
+/// What the device makes of them. Without `d_outputs` nothing arrives at the states but at the last ones.
+Numbers<float> found_on(const Execution& execution, const Numbers<float>& given, Activation activation,
+                        bool has_d_outputs = true) {
   const Device device = execution.device;
   const Tensor<float> q = given.q.copy(device), modrelu_bias = given.modrelu_bias.copy(device);
   const Tensor<float> d_h_last = given.d_h_last.copy(device);
@@ -189,8 +190,9 @@ Numbers<float> found_on(const Execution& execution, const Numbers<float>& given,
   transition->prepare(q);
   RolloutCache<float> cache;
   rollout_forward<float>(*transition, activation, modrelu_bias, lengths, in_place(states, h_last), cache);
-  rollout_backward<float>(*transition, activation, lengths, in_place(states, d_h_last, d_states, d_h0),
-                          cache);
+  RolloutGradients<float> gradients = in_place(states, d_h_last, d_states, d_h0);
+  if (!has_d_outputs) gradients.d_outputs = {};
+  rollout_backward<float>(*transition, activation, lengths, gradients, cache);
   Numbers<float> result;
   result.states = states.copy(Device::cpu());
   result.d_states = d_states.copy(Device::cpu());
@@ -383,6 +385,33 @@ TEST_CASE("a rollout over the grid is the recurrence of rounded operands", "[cud
          {RolloutSizes{1025, 45, 2}, RolloutSizes{1537, 45, 2}, RolloutSizes{2048, 45, 2},
           RolloutSizes{513, 300, 18}, RolloutSizes{1024, 300, 3}, RolloutSizes{1024, 700, 2}})
       check_rollout(execution, sizes, Activation::relu, true, true);
+  }
+}
+
+TEST_CASE("where no gradients of states are given they are 0", "[cuda][rollout]") {
+  const auto device = gpu();
+  std::vector<std::pair<Execution, RolloutSizes>> cases = {{Device::cpu(), {7, 3, 4}}};
+  if (device) {
+    const auto add = [&](RolloutWay way, Precision precision, const RolloutSizes& sizes) {
+      cases.push_back({Execution{*device, precision, way}, sizes});
+    };
+    add(RolloutWay::stepwise, Precision::fp32, {7, 3, 4});
+    add(RolloutWay::resident, Precision::fp32, {190, 3, 6});
+    add(RolloutWay::cluster, Precision::fp32, {193, 3, 5});
+    add(RolloutWay::cluster, Precision::fp32, {260, at_a_time(*device, 62), 3});
+    add(RolloutWay::cluster, Precision::tf32, {260, at_a_time(*device, 88), 3});
+    if (!is_emulated(*device)) add(RolloutWay::grid, Precision::fp32, {260, 9, 5});
+  }
+  for (const auto& [execution, sizes] : cases) {
+    INFO(name_of(execution.rollout) << " " << name_of(execution.precision) << " N " << sizes.n);
+    Numbers<float> given = random_numbers(sizes, true, 40);
+    std::fill(given.d_states.begin(), given.d_states.end(), 0.0f);
+    const Numbers<float> zeros = found_on(execution, given, Activation::tanh);
+    // What their memory holds counts for nothing.
+    std::fill(given.d_states.begin(), given.d_states.end(), 7.0f);
+    const Numbers<float> none = found_on(execution, given, Activation::tanh, false);
+    CHECK(same_bits(none.d_states, zeros.d_states));
+    CHECK(same_bits(none.d_h0, zeros.d_h0));
   }
 }
 

@@ -41,6 +41,8 @@ struct LayerCase {
 
   /// Whether sequences begin in the layer's own states instead of `start`.
   bool own_start = false;
+  /// Whether dy stands for 0, whatever it holds.
+  bool dy_is_zero = false;
 
   Tensor<T> y, dx, d_output;
   std::vector<Tensor<T>> last, d_start;
@@ -111,6 +113,7 @@ struct LayerCase {
     copy<T>(dy, d_output);
     layer->backward(input(),
                     {.d_output = d_output,
+                     .d_output_is_zero = dy_is_zero,
                      .d_last = const_views_of(d_last),
                      .d_input = dx,
                      .d_start = views_of(d_start),

@@ -1,4 +1,5 @@
 #include "cuda/core/launch.hpp"
+#include "cuda/rollouts/given_gradients.hpp"
 #include "cuda/rollouts/persistent/persistent_rollout.cuh"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
 #include "cuda/rollouts/persistent/state_exchange.cuh"
@@ -42,7 +43,7 @@ void start_padded(Context& gpu, const RolloutArguments<float>& arguments, const 
 void resident_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q) {
   Context& gpu = context(arguments.device);
   if (direction == Direction::forward) return start_padded<Direction::forward>(gpu, arguments, q);
-  start_padded<Direction::backward>(gpu, arguments, q);
+  start_padded<Direction::backward>(gpu, with_given_gradients(arguments), q);
 }
 
 }  // namespace orthornn::cuda

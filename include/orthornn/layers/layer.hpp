@@ -50,6 +50,8 @@ template <class T>
 struct BackwardArguments {
   /// Gradient with respect to the output, [T, B, N]; used as scratch memory.
   TensorView<T> d_output;
+  /// Whether d_output stands for 0, whatever it holds: for a model that reads the last states alone.
+  bool d_output_is_zero = false;
   /// Gradients with respect to the last states; no states, or an empty view for a state, stand for 0.
   States<const T> d_last = {};
   /// Gradient with respect to the vectors of the input, [T, B, K]; empty where it is not wanted.
@@ -195,6 +197,9 @@ class Layer {
   /// Whether `run_backward` follows `arguments.parameters` itself. Otherwise `backward` copies the gradients
   /// before it, and adds the copy after it.
   virtual bool adds_gradients() const { return false; }
+  /// Whether `run_backward` follows `arguments.d_output_is_zero` itself. Otherwise `backward` writes the
+  /// zeros before it.
+  virtual bool takes_zero_output() const { return false; }
 
   /// Checks the arguments of an inverse of a layer of as many outputs as inputs: outputs y [.., N] and the
   /// memory x of their inputs. Throws ValueError before `prepare`, ShapeError and DeviceError.

@@ -121,6 +121,7 @@ class OrthogonalLayer final : public Layer<T> {
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
                     Saved& saved, Saved& scratch) const override;
+  bool takes_zero_output() const override { return true; }
   TensorView<const T> input_weights() const;
 
   OrthogonalCell options_;

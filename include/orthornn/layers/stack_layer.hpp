@@ -19,6 +19,7 @@ class StackLayer final : public ContainerLayer<T> {
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
                     Saved& saved, Saved& scratch) const override;
+  bool takes_zero_output() const override { return true; }
 };
 
 extern template class StackLayer<float>;

@@ -62,7 +62,8 @@ struct RolloutStates {
 template <class T>
 struct RolloutGradients {
   ConstTensorView<T> outputs;    ///< The states h_1 to h_T that the forward left, [T, B, N].
-  ConstTensorView<T> d_outputs;  ///< Gradients that arrive at them, [T, B, N]; may be the memory of d_inputs.
+  ConstTensorView<T> d_outputs;  ///< Gradients that arrive at them, [T, B, N]; may be the memory of d_inputs;
+                                 ///< empty where they are 0.
   ConstTensorView<T>
       d_h_last;            ///< Gradient that arrives at the last live states, [B, N]; empty where it is 0.
   TensorView<T> d_inputs;  ///< Gets g_t, the gradients at the arguments of sigma, [T, B, N].
