@@ -16,6 +16,15 @@ constexpr unsigned threads_along_rows(Index rows) {
   return threads;
 }
 
+/// The same for packs of neighbouring rows that a thread reads or writes at once: as many threads as a column
+/// has packs, up to 256, so that a block has whole columns. Parts of a column that are written at other times
+/// cost the memory more than they have bytes.
+constexpr unsigned threads_over_rows(Index packs) {
+  constexpr Index most = 256;
+  if (packs <= warp_size) return threads_along_rows(packs);
+  return static_cast<unsigned>(std::min(most, (packs + warp_size - 1) / warp_size * warp_size));
+}
+
 template <class Body>
 __global__ void for_each_entry_kernel(Index rows, Index columns, Body body) {
   const Index first_column = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y;

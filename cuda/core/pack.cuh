@@ -39,10 +39,10 @@ __device__ __forceinline__ void store_pack(const Pack<T, count>& pack, T* to) {
   *reinterpret_cast<Pack<T, count>*>(to) = pack;
 }
 
-/// Whether packs of up to four numbers can begin here.
-template <class T>
-bool is_aligned_for_packs(const T* data) {
-  return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T, 4>) == 0;
+/// Whether packs of so many numbers can begin here.
+template <int count, class T>
+bool is_aligned_for(const T* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T, count>) == 0;
 }
 
 }  // namespace orthornn::cuda

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "cuda/core/for_each.cuh"
 #include "cuda/core/for_each_entry.cuh"
+#include "cuda/core/pack.cuh"
 #include "cuda/layers/affine_map.hpp"
 #include "cuda/linalg/gemm.hpp"
 
@@ -11,21 +14,19 @@ namespace {
 
 // Up to so many inputs, writing a once counts for more than tensor cores do.
 constexpr int max_fused_inputs = 16;
+// With so few, a multiprocessor has registers for more threads.
+constexpr int few_inputs = 2;
+
+constexpr unsigned threads_of_block = 256, most_blocks_along_y = 65'535;
 
 // Columns that a thread works on side by side: it reads for all of them, then it writes, so that it waits for
 // memory once and not once a column.
 constexpr int columns_at_once = 4;
 
-/// Neighbouring numbers, which are written at once.
-template <class T, int Count>
-struct alignas(Count * sizeof(T)) Pack {
-  T x[Count];
-};
-
-/// a [.., N] <- W x + b for at most max_fused_inputs inputs; threads as in for_each_entry, each for `Rows`
-/// rows, of which N is a multiple. A thread reads its rows of W once: those of neighbours are far apart, so
-/// each read of one costs as many lines as threads.
-template <int Rows, class T>
+/// a [.., N] <- W x + b for at most `Inputs` inputs; threads as in for_each_entry, each for `Rows` rows, of
+/// which N is a multiple. A thread reads its rows of W once: those of neighbours are far apart, so each read
+/// of one costs as many lines as threads.
+template <int Inputs, int Rows, class T>
 __global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __restrict__ bias,
                                     const T* __restrict__ vectors, T* __restrict__ a, Index rows, int inputs,
                                     Index columns) {
@@ -34,13 +35,13 @@ __global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __re
   for (Index pack = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x; pack < rows / Rows;
        pack += row_stride) {
     const Index row = pack * Rows;
-    T w[max_fused_inputs][Rows] = {};
+    T w[Inputs][Rows] = {};
     Pack<T, Rows> b = {};
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
-      if (bias != nullptr) b.x[r] = bias[row + r];
+      if (bias != nullptr) b.of[r] = bias[row + r];
 #pragma unroll
-      for (int i = 0; i < max_fused_inputs; ++i) {
+      for (int i = 0; i < Inputs; ++i) {
         if (i < inputs) w[i][r] = weights[(row + r) * inputs + i];
       }
     }
@@ -50,45 +51,52 @@ __global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __re
 #pragma unroll
       for (int j = 0; j < columns_at_once; ++j) sums[j] = b;
 #pragma unroll
-      for (int i = 0; i < max_fused_inputs; ++i) {
+      for (int i = 0; i < Inputs; ++i) {
         if (i >= inputs) break;
 #pragma unroll
         for (int j = 0; j < columns_at_once; ++j) {
           const Index own = column + j * column_stride;
           const T x = own < columns ? vectors[own * inputs + i] : T{0};
 #pragma unroll
-          for (int r = 0; r < Rows; ++r) sums[j].x[r] += w[i][r] * x;
+          for (int r = 0; r < Rows; ++r) sums[j].of[r] += w[i][r] * x;
         }
       }
 #pragma unroll
       for (int j = 0; j < columns_at_once; ++j) {
         const Index own = column + j * column_stride;
-        if (own < columns) *reinterpret_cast<Pack<T, Rows>*>(a + own * rows + row) = sums[j];
+        if (own < columns) store_pack(sums[j], a + own * rows + row);
       }
     }
   }
 }
 
-template <int Rows, class T>
+template <int Inputs, int Rows, class T>
 void multiply_few(TensorView<const T> weights, TensorView<const T> bias, TensorView<const T> vectors,
                   TensorView<T> a) {
   const Context& gpu = context(a.device());
   const Index n = weights.shape()[0], columns = a.size() / n;
-  launch(gpu, multiply_few_kernel<Rows, T>, shape_over_entries(gpu, n / Rows, columns), weights.data(),
-         bias.empty() ? nullptr : bias.data(), vectors.data(), a.data(), n,
+  const unsigned x = threads_over_rows(n / Rows), y = std::max(1U, threads_of_block / x);
+  // So many blocks run at the same time; each goes on from there.
+  constexpr unsigned blocks_of_multiprocessor = Inputs <= few_inputs ? 6 : 3;
+  const unsigned most = static_cast<unsigned>(gpu.multiprocessors()) * blocks_of_multiprocessor;
+  const unsigned blocks = std::min(blocks_for(columns, Index{y} * columns_at_once), most);
+  launch(gpu, multiply_few_kernel<Inputs, Rows, T>,
+         {.grid = dim3(blocks, std::min(blocks_for(n / Rows, x), most_blocks_along_y)), .block = dim3(x, y)},
+         weights.data(), bias.empty() ? nullptr : bias.data(), vectors.data(), a.data(), n,
          static_cast<int>(weights.shape()[1]), columns);
 }
 
-/// out [.., N] <- columns [K, N] by symbols; threads as in for_each_entry.
-template <class T>
+/// out [.., N] <- columns [K, N] by symbols; threads as in for_each_entry, each for `Rows` rows, of which N
+/// is a multiple.
+template <int Rows, class T>
 __global__ void pick_columns_kernel(const T* __restrict__ columns, const std::int32_t* __restrict__ symbols,
                                     T* __restrict__ out, Index rows, Index symbol_count, Index count,
                                     FaultWord* faults) {
-  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
+  const Index row = (static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x) * Rows;
   if (row >= rows) return;
   const Index first = static_cast<Index>(blockIdx.x) * blockDim.y * columns_at_once + threadIdx.y;
   Index symbol[columns_at_once];
-  T picked[columns_at_once];
+  Pack<T, Rows> picked[columns_at_once];
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
     const Index column = first + i * blockDim.y;
@@ -96,15 +104,31 @@ __global__ void pick_columns_kernel(const T* __restrict__ columns, const std::in
   }
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
-    const bool known = symbol[i] >= 0 && symbol[i] < symbol_count;
-    picked[i] = known ? columns[symbol[i] * rows + row] : std::numeric_limits<T>::quiet_NaN();
-    if (!known && row == 0) report_fault(faults, Fault::symbol_out_of_range, first + i * blockDim.y);
+    if (symbol[i] >= 0 && symbol[i] < symbol_count) {
+      picked[i] = load_pack<Rows>(columns + symbol[i] * rows + row);
+    } else {
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) picked[i].of[r] = std::numeric_limits<T>::quiet_NaN();
+      if (row == 0) report_fault(faults, Fault::symbol_out_of_range, first + i * blockDim.y);
+    }
   }
 #pragma unroll
   for (int i = 0; i < columns_at_once; ++i) {
     const Index column = first + i * blockDim.y;
-    if (column < count) out[column * rows + row] = picked[i];
+    if (column < count) store_pack(picked[i], out + column * rows + row);
   }
+}
+
+/// Calls f(constant) with the number of rows of a thread: the longest store that N and the memory allow.
+template <class T, class F>
+void with_rows_of_thread(Index n, const T* a, F f) {
+  constexpr int most = numbers_of_word<T>;
+  const auto fits = [&](int rows) {
+    return n % rows == 0 && reinterpret_cast<std::uintptr_t>(a) % (rows * sizeof(T)) == 0;
+  };
+  if (fits(most)) return f(std::integral_constant<int, most>());
+  if (fits(2)) return f(std::integral_constant<int, 2>());
+  f(std::integral_constant<int, 1>());
 }
 
 /// a [.., N] <- bias [N] everywhere.
@@ -130,10 +154,10 @@ void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, Ten
                          columns_of(a), precision);
   }
   if (a.empty()) return;
-  constexpr int rows = 16 / sizeof(T);  // of the longest store
-  const bool is_aligned = reinterpret_cast<std::uintptr_t>(a.data()) % 16 == 0;
-  n % rows == 0 && is_aligned ? multiply_few<rows>(weights, bias, vectors, a)
-                              : multiply_few<1>(weights, bias, vectors, a);
+  with_rows_of_thread(n, a.data(), [&](auto rows) {
+    k <= few_inputs ? multiply_few<few_inputs, rows>(weights, bias, vectors, a)
+                    : multiply_few<max_fused_inputs, rows>(weights, bias, vectors, a);
+  });
 }
 
 template <class T>
@@ -150,13 +174,13 @@ void pick_columns(TensorView<const T> weights, TensorView<const T> bias,
     transposed[symbol * n + row] = w[row * k + symbol] + b[row];
   });
   if (symbols.empty()) return;
-  constexpr unsigned threads = 256;
-  const unsigned x = threads_along_rows(n);
-  const unsigned y = threads / x;
-  launch(gpu, pick_columns_kernel<T>,
-         {.grid = dim3(blocks_for(symbols.size(), Index{y} * columns_at_once), blocks_for(n, x)),
-          .block = dim3(x, y)},
-         transposed, symbols.data(), a.data(), n, k, symbols.size(), gpu.faults());
+  with_rows_of_thread(n, a.data(), [&](auto rows) {
+    const unsigned x = threads_over_rows(n / rows), y = std::max(1U, threads_of_block / x);
+    launch(gpu, pick_columns_kernel<rows, T>,
+           {.grid = dim3(blocks_for(symbols.size(), Index{y} * columns_at_once), blocks_for(n / rows, x)),
+            .block = dim3(x, y)},
+           transposed, symbols.data(), a.data(), n, k, symbols.size(), gpu.faults());
+  });
 }
 
 void check_lengths(TensorView<const std::int32_t> lengths, Index most) {

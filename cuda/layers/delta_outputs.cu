@@ -118,7 +118,7 @@ template <class T, class Body, class... U>
 void with_heads(const Context& gpu, const DeltaReadout<T>& r, const Body& body, const U*... tensors) {
   const DeltaHeads h = r.heads;
   const bool aligned =
-      is_aligned_for_packs(r.gain) && is_aligned_for_packs(r.rows) && (is_aligned_for_packs(tensors) && ...);
+      is_aligned_for<4>(r.gain) && is_aligned_for<4>(r.rows) && (is_aligned_for<4>(tensors) && ...);
   const auto fits = [&](Index count) {
     return aligned && (!h.gate || (h.width() % count == 0 && h.first_gate() % count == 0));
   };

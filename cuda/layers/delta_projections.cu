@@ -125,8 +125,8 @@ __global__ void read_backward_kernel(DeltaProjections<T> p, VectorGroup group, c
 /// projections.
 template <class T, class... U>
 auto packs_in(const DeltaProjections<T>& p, const U*... tensors) {
-  const bool aligned = is_aligned_for_packs(p.rows) && is_aligned_for_packs(p.filters) &&
-                       (is_aligned_for_packs(tensors) && ...);
+  const bool aligned =
+      is_aligned_for<4>(p.rows) && is_aligned_for<4>(p.filters) && (is_aligned_for<4>(tensors) && ...);
   return [aligned, h = p.heads](Index count) {
     return aligned && h.width() % count == 0 && h.channels() % count == 0;
   };

@@ -12,6 +12,7 @@
 #include "cuda/core/tf32_terms.cuh"
 #include "cuda/layers/frame_convolution.hpp"
 #include "cuda/layers/frame_tiles.cuh"
+#include "cuda/linalg/sum_partials.cuh"
 
 namespace orthornn::cuda {
 namespace {
@@ -156,27 +157,12 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
   }
 }
 
-constexpr unsigned sum_columns_of_block = 32, sum_rows_of_block = 8;
-
-/// sums [count] += factor times the rows of partial [rows, count]; a thread adds a range of rows, and then
-/// one adds the ranges.
-__global__ void add_partial_gradients(const float* __restrict__ partial, Index rows, Index count,
-                                      float factor, float* __restrict__ sums) {
-  __shared__ float shared[sum_rows_of_block][sum_columns_of_block];
-  const Index column = static_cast<Index>(blockIdx.x) * sum_columns_of_block + threadIdx.x;
-  const Index range = (rows + sum_rows_of_block - 1) / sum_rows_of_block, first = threadIdx.y * range;
-  const Index last = first + range < rows ? first + range : rows;
-  float sum = 0;
-  if (column < count) {
-#pragma unroll 8
-    for (Index row = first; row < last; ++row) sum += partial[row * count + column];
-  }
-  shared[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= count) return;
-  float total = 0;
-  for (unsigned y = 0; y < sum_rows_of_block; ++y) total += shared[y][threadIdx.x];
-  sums[column] += factor * total;
+/// d_kernel <- d_kernel + factor times the sums of the rows of `partial`.
+void add_scaled_partials(const Context& gpu, const float* partial, Index rows, float factor,
+                         TensorView<float> d_kernel) {
+  float* const sums = d_kernel.data();
+  sum_partials(gpu, partial, rows, d_kernel.size(),
+               [=] __device__(Index i, float sum) { sums[i] += factor * sum; });
 }
 
 }  // namespace
@@ -200,10 +186,7 @@ void add_kernel_gradient(const FrameMap& map, TensorView<const float> x, TensorV
             .block = Shape::threads,
             .shared = Shape::shared_bytes},
            Frames(x.data(), map, map.inputs), Frames(g.data(), map, map.outputs), tiles, partial);
-    launch(gpu, add_partial_gradients,
-           {.grid = blocks_for(count, sum_columns_of_block),
-            .block = dim3(sum_columns_of_block, sum_rows_of_block)},
-           partial, rows, count, map.factor, d_kernel.data());
+    add_scaled_partials(gpu, partial, rows, map.factor, d_kernel);
   };
   with_constants(map, [&](auto side, auto exact) {
     with_octets(static_cast<int>(map.outputs), [&](auto octets) {

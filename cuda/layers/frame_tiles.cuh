@@ -41,7 +41,7 @@ struct Frames {
         height(static_cast<int>(map.height)),
         width(static_cast<int>(map.width)),
         channels(static_cast<int>(count)),
-        wide(count % 4 == 0 && is_aligned_for_packs(frames)) {}
+        wide(count % 4 == 0 && is_aligned_for<4>(frames)) {}
 
   /// Copies `count` channels from `first` on of Rows x Columns pixels, the first at (row, column), to shared
   /// memory [Rows Columns, stride]. Pixels outside the frame and channels that are not there are zeros. All

@@ -1,22 +1,27 @@
 #include <algorithm>
+#include <cstddef>
+#include <type_traits>
 
 #include "cuda/core/device.hpp"
 #include "cuda/core/for_each_entry.cuh"
+#include "cuda/core/pack.cuh"
+#include "cuda/core/read_ahead.cuh"
 #include "cuda/linalg/column_sums.hpp"
+#include "cuda/linalg/sum_partials.cuh"
 
 namespace orthornn::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-// Columns that a thread reads before it sums, where columns have inputs.
-constexpr int columns_at_once = 4;
-// Symbols that a block keeps sums of: 32 KiB of shared memory in double.
-constexpr Index symbols_at_once = 16;
+// Columns that a thread reads at once, and how many such reads are on their way.
+constexpr int columns_at_once = 4, reads_ahead = 3;
+// Symbols that a thread keeps sums of, in registers: a sum in shared memory waits for the one before it.
+constexpr int symbols_at_once = 16;
 // Columns of a block at least: fewer cost more partial sums than they save time, where the blocks fill the
 // GPU.
-constexpr Index min_columns = 512;
-// Blocks that fill a GPU. Not that of this machine: the order of the sums depends on the sizes alone.
-constexpr Index enough_blocks = 256;
+constexpr Index min_columns = 256;
+// Blocks that fill a large GPU. Not this one: the order of the sums depends on the sizes alone.
+constexpr Index enough_blocks = 512;
 // Columns of a block at least where they do not fill it: 768 columns of 1024 rows took two blocks of columns
 // 20 us, for each thread had 128 columns one after the other.
 constexpr Index fewest_columns = 32;
@@ -50,130 +55,189 @@ struct Arguments {
   T* partial;
 };
 
-/// Adds x over threadIdx.y, in order; the result is that of threadIdx.y = 0. `shared` holds a number a
-/// thread.
-template <class T>
-__device__ T sum_over_y(T x, T* shared) {
+/// Adds numbers over threadIdx.y, in order, and lets threadIdx.y = 0 write them to out, of which `count`
+/// exist. `shared` holds a pack a thread.
+template <int Width, class T>
+__device__ void write_sums_over_y(const Pack<T, Width>& x, Pack<T, Width>* shared, Index count, T* out) {
   __syncthreads();
   shared[threadIdx.y * blockDim.x + threadIdx.x] = x;
   __syncthreads();
-  T sum = 0;
-  if (threadIdx.y == 0) {
-    for (unsigned y = 0; y < blockDim.y; ++y) sum += shared[y * blockDim.x + threadIdx.x];
+  if (threadIdx.y != 0) return;
+#pragma unroll
+  for (int i = 0; i < Width; ++i) {
+    T sum = 0;
+    for (unsigned y = 0; y < blockDim.y; ++y) sum += shared[y * blockDim.x + threadIdx.x].of[i];
+    if (i < count) out[i] = sum;
   }
-  return sum;
 }
+
+template <int Width, class T>
+using ColumnReads = ReadAhead<Pack<T, Width>, columns_at_once, reads_ahead>;
+
+/// The columns that a thread adds: `Width` rows of every blockDim.y-th column of the block.
+template <bool by_symbol, int Width, class T, class G>
+class ThreadColumns {
+ public:
+  /// `range` is that of the symbols; range 0 takes the totals.
+  __device__ __forceinline__ ThreadColumns(const Arguments<T, G>& a, Index row, Index range)
+      : a_(a),
+        range_(range),
+        stride_(blockDim.y),
+        gradients_(dynamic_shared_memory(), thread(), block_threads()),
+        states_(dynamic_shared_memory() + ColumnReads<Width, G>::bytes(block_threads()), thread(),
+                block_threads()) {
+    const Index begin = blockIdx.x * a.columns_of_block, first = begin + threadIdx.y;
+    const Index end = begin + a.columns_of_block < a.columns ? begin + a.columns_of_block : a.columns;
+    left_ = row < a.rows && first < end ? static_cast<int>((end - first + stride_ - 1) / stride_) : 0;
+    to_fetch_ = left_;
+    g_ = a.g + first * a.stride + row;
+    if (has_signs()) h_ = a.h + first * a.rows + row;
+    if (by_symbol) symbols_ = symbols_to_fetch_ = a.symbols + first;
+    if (!by_symbol) inputs_ = a.inputs + first * a.input_count;
+    for (int ahead = 0; ahead < reads_ahead; ++ahead) {
+      fetch();
+      ptx::cp_async_commit();
+    }
+  }
+
+  __device__ __forceinline__ bool has_signs() const { return a_.signed_total != nullptr && range_ == 0; }
+  /// Columns that are left, of which the next `columns_at_once` are taken together.
+  __device__ __forceinline__ int left() const { return left_; }
+
+  /// Before the columns are taken.
+  __device__ __forceinline__ void arrive() {
+    fetch();
+    gradients_.next_round();
+  }
+  __device__ __forceinline__ Pack<T, Width> gradient(int c) const {
+    const Pack<G, Width> read = gradients_[c];
+    Pack<T, Width> result;
+#pragma unroll
+    for (int r = 0; r < Width; ++r) result.of[r] = static_cast<T>(read.of[r]);
+    return result;
+  }
+  __device__ __forceinline__ Pack<T, Width> state(int c) const { return states_[c]; }
+  /// Its number in the range; one that is none for a column that does not exist.
+  __device__ __forceinline__ int symbol(int c) const {
+    return c < left_ ? symbols_[c * stride_] - static_cast<int>(range_ * symbols_at_once) : -1;
+  }
+  __device__ __forceinline__ T input(int c, int i) const { return inputs_[c * stride_ * a_.input_count + i]; }
+  __device__ __forceinline__ void advance() {
+    left_ -= columns_at_once;
+    if (by_symbol) symbols_ += columns_at_once * stride_;
+    if (!by_symbol) inputs_ += columns_at_once * stride_ * a_.input_count;
+    gradients_.advance();
+    states_.advance();
+  }
+
+ private:
+  static __device__ __forceinline__ unsigned thread() { return threadIdx.y * blockDim.x + threadIdx.x; }
+  static __device__ __forceinline__ unsigned block_threads() { return blockDim.x * blockDim.y; }
+
+  __device__ __forceinline__ void fetch() {
+    if (!by_symbol || range_ == 0) {
+      gradients_.fetch(g_, stride_ * a_.stride, to_fetch_, {});
+    } else {  // those of the range alone
+      gradients_.fetch_some(g_, stride_ * a_.stride, {}, [&](int c) {
+        return c < to_fetch_ && symbols_to_fetch_[c * stride_] / symbols_at_once == range_;
+      });
+    }
+    g_ += columns_at_once * stride_ * a_.stride;
+    if (by_symbol) symbols_to_fetch_ += columns_at_once * stride_;
+    if (has_signs()) {
+      states_.fetch(h_, stride_ * a_.rows, to_fetch_, {});
+      h_ += columns_at_once * stride_ * a_.rows;
+    }
+    to_fetch_ -= columns_at_once;
+  }
+
+  const Arguments<T, G>& a_;
+  Index range_, stride_;
+  int left_, to_fetch_;
+  const G* g_;
+  const T *h_ = nullptr, *inputs_ = nullptr;
+  const std::int32_t *symbols_ = nullptr, *symbols_to_fetch_ = nullptr;
+  ColumnReads<Width, G> gradients_;
+  ColumnReads<Width, T> states_;
+};
 
 /// Block (i, j, k): columns of range i, rows of range j, symbols of range first_range + k; range 0 takes the
-/// totals.
-template <bool has_inputs, class T, class G>
+/// totals. Sums are by symbol or by input. N is a multiple of Width.
+template <bool by_symbol, int Width, class T, class G>
 __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
-  __shared__ T shared[threads];
-  T* by_symbol = reinterpret_cast<T*>(dynamic_shared_memory());
-  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
-  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
-  const Index first_symbol = (first_range + blockIdx.z) * symbols_at_once;
-  const Index last_symbol =
-      first_symbol + symbols_at_once < a.symbol_count ? first_symbol + symbols_at_once : a.symbol_count;
-  const bool totals =
-      first_symbol == 0 && (a.total != nullptr || a.signed_total != nullptr || a.input_count > 0);
-  for (Index k = first_symbol; k < last_symbol; ++k) by_symbol[(k - first_symbol) * threads + thread] = 0;
-
-  T total = 0, signed_total = 0, by_input[ColumnSums<T>::most_inputs] = {};
-  const Index first = blockIdx.x * a.columns_of_block;
-  const Index last = first + a.columns_of_block < a.columns ? first + a.columns_of_block : a.columns;
-  if (has_inputs && row < a.rows) {
-    // All loads of some columns first: otherwise each would wait for the sums before it.
-    for (Index j = first + threadIdx.y; j < last; j += columns_at_once * blockDim.y) {
-      T gradient[columns_at_once], state[columns_at_once] = {}, input[columns_at_once];
+  constexpr int most_sums = by_symbol ? symbols_at_once : ColumnSums<T>::most_inputs;
+  __shared__ Pack<T, Width> shared[threads];
+  const Index row = (static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x) * Width;
+  const Index range = first_range + blockIdx.z, first_symbol = range * symbols_at_once;
+  const int sum_count = static_cast<int>(by_symbol ? a.symbol_count - first_symbol : a.input_count);
+  ThreadColumns<by_symbol, Width, T, G> columns(a, row, range);
+  Pack<T, Width> total{}, signed_total{}, sums[most_sums] = {};
+  for (; columns.left() > 0; columns.advance()) {
+    int symbol[columns_at_once];  // before what is waited for
 #pragma unroll
-      for (int c = 0; c < columns_at_once; ++c) {
-        const Index own = j + c * blockDim.y;
-        gradient[c] = own < last ? static_cast<T>(a.g[own * a.stride + row]) : T{0};
-        if (a.signed_total != nullptr && own < last) state[c] = a.h[own * a.rows + row];
-        input[c] = own < last ? a.inputs[own * a.input_count] : T{0};
-      }
+    for (int c = 0; c < columns_at_once; ++c) symbol[c] = by_symbol ? columns.symbol(c) : -1;
+    columns.arrive();
+    Pack<T, Width> gradient[columns_at_once];
 #pragma unroll
-      for (int c = 0; c < columns_at_once; ++c) by_input[0] += gradient[c] * input[c];
+    for (int c = 0; c < columns_at_once; ++c) {
+      gradient[c] = columns.gradient(c);
+      const Pack<T, Width> state = columns.has_signs() ? columns.state(c) : Pack<T, Width>{};
 #pragma unroll
-      for (int i = 1; i < ColumnSums<T>::most_inputs; ++i) {
-        if (i >= a.input_count) break;
-#pragma unroll
-        for (int c = 0; c < columns_at_once; ++c) {
-          const Index own = j + c * blockDim.y;
-          if (own < last) by_input[i] += gradient[c] * a.inputs[own * a.input_count + i];
-        }
-      }
-#pragma unroll
-      for (int c = 0; c < columns_at_once; ++c) {
-        total += gradient[c];
-        signed_total += copysign(gradient[c], gradient[c] * state[c]);
+      for (int r = 0; r < Width; ++r) {
+        total.of[r] += gradient[c].of[r];
+        if (columns.has_signs())
+          signed_total.of[r] += copysign(gradient[c].of[r], gradient[c].of[r] * state.of[r]);
       }
     }
-  } else if (row < a.rows) {
-#pragma unroll 4
-    for (Index j = first + threadIdx.y; j < last; j += blockDim.y) {
-      const Index symbol = a.symbols == nullptr ? -1 : a.symbols[j];
-      const bool mine = symbol >= first_symbol && symbol < last_symbol;
-      if (!totals && !mine) continue;
-      const T gradient = static_cast<T>(a.g[j * a.stride + row]);
-      total += gradient;
-      if (a.signed_total != nullptr && totals)
-        signed_total += copysign(gradient, gradient * a.h[j * a.rows + row]);
-      if (mine) by_symbol[(symbol - first_symbol) * threads + thread] += gradient;
+#pragma unroll
+    for (int i = 0; i < most_sums; ++i) {
+      if (i >= sum_count) break;
+#pragma unroll
+      for (int c = 0; c < columns_at_once; ++c) {
+        const bool counts = by_symbol ? symbol[c] == i : c < columns.left();
+        if (!counts) continue;
+        const T x = by_symbol ? T{1} : columns.input(c, i);
+#pragma unroll
+        for (int r = 0; r < Width; ++r) sums[i].of[r] += gradient[c].of[r] * x;
+      }
     }
   }
 
+  // The sums that there are, and 0 rows of the totals for all ranges but the first.
+  const Index rows = a.rows - row, rows_of_totals = range == 0 ? rows : 0;
   T* out = a.partial + blockIdx.x * a.sum_count * a.rows + row;
-  const bool writes = threadIdx.y == 0 && row < a.rows;
-  if (a.total != nullptr && totals) {
-    const T sum = sum_over_y(total, shared);
-    if (writes) *out = sum;
+  if (a.total != nullptr) {
+    write_sums_over_y<Width>(total, shared, rows_of_totals, out);
+    out += a.rows;
   }
-  if (a.total != nullptr) out += a.rows;
-  if (a.signed_total != nullptr && totals) {
-    const T sum = sum_over_y(signed_total, shared);
-    if (writes) *out = sum;
+  if (a.signed_total != nullptr) {
+    write_sums_over_y<Width>(signed_total, shared, rows_of_totals, out);
+    out += a.rows;
   }
-  if (a.signed_total != nullptr) out += a.rows;
+  if (by_symbol) out += first_symbol * a.rows;
 #pragma unroll
-  for (int i = 0; has_inputs && i < ColumnSums<T>::most_inputs; ++i) {
-    if (i >= a.input_count) break;
-    const T sum = sum_over_y(by_input[i], shared);
-    if (writes) out[i * a.rows] = sum;
-  }
-  for (Index k = first_symbol; k < last_symbol; ++k) {
-    const T sum = sum_over_y(by_symbol[(k - first_symbol) * threads + thread], shared);
-    if (writes) out[k * a.rows] = sum;
+  for (int i = 0; i < most_sums; ++i) {
+    if (i >= sum_count) break;
+    write_sums_over_y<Width>(sums[i], shared, rows, out + i * a.rows);
   }
 }
 
-/// Adds the blocks' sums, each threadIdx.y a range of them.
+/// Adds the sums of the blocks, and puts them where they belong.
 template <class T, class G>
-__global__ void add_partial_sums(Arguments<T, G> a, Index blocks) {
-  __shared__ T shared[threads];
-  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
-  const Index number = blockIdx.x;
-  const Index range = (blocks + blockDim.y - 1) / blockDim.y;
-  const Index first = threadIdx.y * range;
-  const Index last = first + range < blocks ? first + range : blocks;
-  T part = 0;
-  if (row < a.rows) {
-#pragma unroll 4
-    for (Index i = first; i < last; ++i) part += a.partial[(i * a.sum_count + number) * a.rows + row];
-  }
-  const T sum = sum_over_y(part, shared);
-  if (threadIdx.y != 0 || row >= a.rows) return;
-  const Index further = number - (a.total != nullptr) - (a.signed_total != nullptr);
-  if (further >= 0 && a.input_count > 0) {
-    a.by_input[row * a.input_count + further] = sum;
-  } else if (further >= 0) {
-    a.by_symbol[row * a.symbol_count + further] = sum;
-  } else if (number == 0 && a.total != nullptr) {
-    a.total[row] = sum;
-  } else {
-    a.signed_total[row] = sum;
-  }
+void add_blocks(const Context& gpu, const Arguments<T, G>& a, Index blocks) {
+  sum_partials(gpu, a.partial, blocks, a.sum_count * a.rows, [=] __device__(Index i, T sum) {
+    const Index number = i / a.rows, row = i % a.rows;
+    const Index further = number - (a.total != nullptr) - (a.signed_total != nullptr);
+    if (further >= 0 && a.input_count > 0) {
+      a.by_input[row * a.input_count + further] = sum;
+    } else if (further >= 0) {
+      a.by_symbol[row * a.symbol_count + further] = sum;
+    } else if (number == 0 && a.total != nullptr) {
+      a.total[row] = sum;
+    } else {
+      a.signed_total[row] = sum;
+    }
+  });
 }
 
 }  // namespace
@@ -208,28 +272,31 @@ void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
       .by_input = sums.by_input.data(),
       .sum_count = symbol_count + input_count + !sums.total.empty() + !sums.signed_total.empty(),
       .partial = nullptr};
-  const unsigned x = threads_along_rows(rows);
+  const bool pairs = rows % 2 == 0 && g.stride % 2 == 0 && is_aligned_for<2>(g.data) &&
+                     is_aligned_for<2>(sums.states.data());
+  const Index packs = pairs ? rows / 2 : rows;
+  const unsigned x = threads_over_rows(packs), y = threads / x;
   const Index ranges = std::max(1U, blocks_for(symbol_count, symbols_at_once));
   const Index max_blocks = std::clamp<Index>(max_partial_sums / (a.sum_count * rows), 1, 1024);
-  const Index blocks_of_columns = std::max<Index>(1, enough_blocks / (ranges * blocks_for(rows, x)));
+  const Index blocks_of_columns = std::max<Index>(1, enough_blocks / (ranges * blocks_for(packs, x)));
   a.columns_of_block = std::max(std::clamp(columns / blocks_of_columns, fewest_columns, min_columns),
                                 (columns + max_blocks - 1) / max_blocks);
   const unsigned blocks = blocks_for(columns, a.columns_of_block);
   a.partial = gpu.scratch<T>(static_cast<std::size_t>(blocks * a.sum_count * rows));
-  const std::size_t shared =
-      sizeof(T) * threads * static_cast<std::size_t>(std::min(symbol_count, symbols_at_once));
-  for (Index range = 0; range < ranges; range += max_blocks_along_z) {
-    const auto count = static_cast<unsigned>(std::min(max_blocks_along_z, ranges - range));
-    launch(
-        gpu, input_count > 0 ? partial_sums<true, T, G> : partial_sums<false, T, G>,
-        {.grid = dim3(blocks, blocks_for(rows, x), count), .block = dim3(x, threads / x), .shared = shared},
-        a, range);
-  }
-  const unsigned final_x = std::min(x, 32U);
-  launch(gpu, add_partial_sums<T, G>,
-         {.grid = dim3(static_cast<unsigned>(a.sum_count), blocks_for(rows, final_x)),
-          .block = dim3(final_x, threads / final_x)},
-         a, blocks);
+  const auto start = [&](auto width) {
+    const auto kernel = symbol_count > 0 ? partial_sums<true, width, T, G> : partial_sums<false, width, T, G>;
+    const std::size_t of_states = a.signed_total != nullptr ? ColumnReads<width, T>::bytes(x * y) : 0;
+    for (Index range = 0; range < ranges; range += max_blocks_along_z) {
+      const auto count = static_cast<unsigned>(std::min(max_blocks_along_z, ranges - range));
+      launch(gpu, kernel,
+             {.grid = dim3(blocks, blocks_for(packs, x), count),
+              .block = dim3(x, y),
+              .shared = ColumnReads<width, G>::bytes(x * y) + of_states},
+             a, range);
+    }
+  };
+  pairs ? start(std::integral_constant<int, 2>()) : start(std::integral_constant<int, 1>());
+  add_blocks(gpu, a, blocks);
 }
 
 template void sum_columns<float, float>(MatrixView<const float>, const ColumnSums<float>&);

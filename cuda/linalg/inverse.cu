@@ -8,59 +8,71 @@ namespace orthornn::cuda {
 namespace {
 
 constexpr int block_size = 64;
-// Entries that a thread has on their way at the same time: one by one, 64 of them took 28 us.
-constexpr int entries_at_once = 16;
+// Of invert_diagonal_blocks. A warp has four columns of a block, and a lane two rows of each.
+constexpr int warps = 16, warp_columns = block_size / warps,
+              lane_rows = block_size / static_cast<int>(warp_size);
 
 /// Writes block (blockIdx.x, blockIdx.y) of `to`, but only the corner of `size` x `size` entries of `to`: the
 /// inverse of that block of `a` on the diagonal, the block itself above it, zeros below. `to` may be `a` if
 /// there is only one block. `count` is a's size.
 template <class T, class Result>
-__global__ void __launch_bounds__(block_size)
+__global__ void __launch_bounds__(warps* warp_size)
     invert_diagonal_blocks(const T* a, Index stride, Index count, double diagonal, Result* to,
                            Index to_stride, Index size) {
-  const Index first_row = static_cast<Index>(blockIdx.x) * block_size;
-  const Index first_col = static_cast<Index>(blockIdx.y) * block_size;
-  const int thread = static_cast<int>(threadIdx.x);
-  const auto entry = [&](Index row, Index col) {
-    return row < col && col < count ? static_cast<double>(a[row + col * stride]) : 0.0;
-  };
-  if (first_row != first_col) {
-    const Index row = first_row + thread;
-    for (Index col = first_col; col < first_col + block_size; col += entries_at_once) {
-      double entries[entries_at_once];
+  const int lane = static_cast<int>(threadIdx.x % warp_size),
+            warp = static_cast<int>(threadIdx.x / warp_size);
+  const Index first_row = static_cast<Index>(blockIdx.x) * block_size + lane;
+  const Index first_col = static_cast<Index>(blockIdx.y) * block_size + warp * warp_columns;
+  double entries[warp_columns][lane_rows];
 #pragma unroll
-      for (int i = 0; i < entries_at_once; ++i) entries[i] = entry(row, col + i);
+  for (int c = 0; c < warp_columns; ++c) {
 #pragma unroll
-      for (int i = 0; i < entries_at_once; ++i) {
-        if (row < size && col + i < size) to[row + (col + i) * to_stride] = static_cast<Result>(entries[i]);
+    for (int r = 0; r < lane_rows; ++r) {
+      const Index row = first_row + r * static_cast<int>(warp_size), col = first_col + c;
+      entries[c][r] = row < col && col < count ? static_cast<double>(a[row + col * stride]) : 0.0;
+    }
+  }
+  if (blockIdx.x == blockIdx.y) {
+    __shared__ double block[block_size][block_size];  // a column in each row
+#pragma unroll
+    for (int c = 0; c < warp_columns; ++c) {
+#pragma unroll
+      for (int r = 0; r < lane_rows; ++r) {
+        const int row = lane + r * static_cast<int>(warp_size), col = warp * warp_columns + c;
+        block[col][row] = entries[c][r];
+        entries[c][r] = row == col ? 1.0 : 0.0;
       }
     }
-    return;
+    __syncthreads();
+    // From the last row of the columns of the inverse up. What is solved goes to all lanes.
+    const double reciprocal = 1 / diagonal;
+    const auto solve = [&](int from, int r_solved) {
+#pragma unroll 4
+      for (int solved = from + static_cast<int>(warp_size) - 1; solved >= from; --solved) {
+        const int owner = solved - from;
+#pragma unroll
+        for (int c = 0; c < warp_columns; ++c) {
+          const double x =
+              __shfl_sync(whole_warp, r_solved == 0 ? entries[c][0] : entries[c][1], owner) * reciprocal;
+#pragma unroll
+          for (int r = 0; r < lane_rows; ++r) {
+            const int row = lane + r * static_cast<int>(warp_size);
+            if (row == solved) entries[c][r] = x;
+            if (row < solved) entries[c][r] -= block[solved][row] * x;
+          }
+        }
+      }
+    };
+    static_assert(lane_rows == 2);
+    solve(static_cast<int>(warp_size), 1);
+    solve(0, 0);
   }
-
-  __shared__ double block[block_size][block_size];  // a column in each row
-#pragma unroll entries_at_once
-  for (int col = 0; col < block_size; ++col) block[col][thread] = entry(first_row + thread, first_col + col);
-  __syncthreads();
-  // Each thread solves for one column of the inverse in its registers, from the last row up. All threads read
-  // the same entry at the same time, and updates of different rows are independent.
-  const double reciprocal = 1 / diagonal;
-  double column[block_size];
 #pragma unroll
-  for (int row = 0; row < block_size; ++row) column[row] = row == thread ? 1.0 : 0.0;
+  for (int c = 0; c < warp_columns; ++c) {
 #pragma unroll
-  for (int solved = block_size - 1; solved >= 0; --solved) {
-    column[solved] *= reciprocal;
-#pragma unroll
-    for (int row = 0; row < block_size; ++row) {
-      if (row < solved) column[row] -= block[solved][row] * column[solved];
-    }
-  }
-  const Index col = first_col + thread;
-#pragma unroll
-  for (int row = 0; row < block_size; ++row) {
-    if (first_row + row < size && col < size) {
-      to[first_row + row + col * to_stride] = static_cast<Result>(column[row]);
+    for (int r = 0; r < lane_rows; ++r) {
+      const Index row = first_row + r * static_cast<int>(warp_size), col = first_col + c;
+      if (row < size && col < size) to[row + col * to_stride] = static_cast<Result>(entries[c][r]);
     }
   }
 }
@@ -95,16 +107,16 @@ void invert_upper_triangular(MatrixView<T> a, double diagonal) {
   Context& gpu = context(a.device);
   const Index count = a.cols;
   if (count <= block_size) {
-    return launch(gpu, invert_diagonal_blocks<T, T>, {.grid = 1, .block = block_size}, a.data, a.stride,
-                  count, diagonal, a.data, a.stride, count);
+    return launch(gpu, invert_diagonal_blocks<T, T>, {.grid = 1, .block = warps * warp_size}, a.data,
+                  a.stride, count, diagonal, a.data, a.stride, count);
   }
   Index padded = block_size;
   while (padded < count) padded *= 2;
   double* inverse = gpu.scratch<double>(static_cast<std::size_t>(padded * padded + padded * padded / 4));
   double* products = inverse + padded * padded;
   const auto blocks = static_cast<unsigned>(padded / block_size);
-  launch(gpu, invert_diagonal_blocks<T, double>, {.grid = dim3(blocks, blocks), .block = block_size}, a.data,
-         a.stride, count, diagonal, inverse, padded, padded);
+  launch(gpu, invert_diagonal_blocks<T, double>, {.grid = dim3(blocks, blocks), .block = warps * warp_size},
+         a.data, a.stride, count, diagonal, inverse, padded, padded);
   const double one = 1, minus_one = -1, zero = 0;
   for (Index size = block_size; size < padded; size *= 2) {
     const Index next_pair = 2 * size * (padded + 1);

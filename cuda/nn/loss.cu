@@ -229,12 +229,11 @@ __global__ void __launch_bounds__(threads, blocks_at_once<lanes, T>) cross_entro
   if (threadIdx.x == 0) a.blocks[blockIdx.x] = found;
 }
 
-/// Whether each row begins where a pack may.
-template <class T, class G>
+/// Whether each row begins where a pack of so many numbers may.
+template <int count, class T, class G>
 bool rows_are_packs(const CrossEntropy<T, G>& a) {
-  return is_aligned_for_packs(a.outputs) && is_aligned_for_packs(a.bias) &&
-         is_aligned_for_packs(a.gradient) && a.stride % numbers_of_word<T> == 0 &&
-         a.gradient_stride % numbers_of_word<T> == 0;
+  return is_aligned_for<count>(a.outputs) && is_aligned_for<count>(a.bias) &&
+         is_aligned_for<count>(a.gradient) && a.stride % count == 0 && a.gradient_stride % count == 0;
 }
 
 template <class T>
@@ -309,10 +308,10 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                              .smoothing = {smoothing, class_count},
                              .blocks = gpu.scratch<BatchLoss>(static_cast<std::size_t>(blocks)),
                              .faults = gpu.faults()};
-  const auto kernel = lanes == 1           ? cross_entropy<1, 1, T, G>
-                      : lanes == warp_size ? cross_entropy<warp_size, 1, T, G>
-                      : rows_are_packs(a)  ? cross_entropy<threads, numbers_of_word<T>, T, G>
-                                           : cross_entropy<threads, 1, T, G>;
+  const auto one_lane = rows_are_packs<2>(a) ? cross_entropy<1, 2, T, G> : cross_entropy<1, 1, T, G>;
+  const auto block = rows_are_packs<numbers_of_word<T>>(a) ? cross_entropy<threads, numbers_of_word<T>, T, G>
+                                                           : cross_entropy<threads, 1, T, G>;
+  const auto kernel = lanes == 1 ? one_lane : lanes == warp_size ? cross_entropy<warp_size, 1, T, G> : block;
   launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }

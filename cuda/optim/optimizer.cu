@@ -51,8 +51,8 @@ void update(const FlatUpdate<T>& flat, const Rule& ordinary, const Rule& orthogo
   constexpr Index max_blocks = 1024;
   constexpr int pack = 4;
   // Each of these tensors has an allocation of its own.
-  assert(is_aligned_for_packs(flat.kinds.data()) && is_aligned_for_packs(flat.values) &&
-         is_aligned_for_packs(flat.gradients) && (is_aligned_for_packs(moments) && ...));
+  assert(is_aligned_for<4>(flat.kinds.data()) && is_aligned_for<4>(flat.values) &&
+         is_aligned_for<4>(flat.gradients) && (is_aligned_for<4>(moments) && ...));
   launch(context(flat.kinds.device()), update_kernel<pack, T, Rule, Moments...>,
          {.grid = static_cast<unsigned>(std::min<Index>(max_blocks, blocks_for(count, threads * pack))),
           .block = threads},
