@@ -1,10 +1,12 @@
 #include "layers/affine_map.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "cuda/layers/affine_map.hpp"
+#include "cuda/layers/few_outputs.hpp"
 #include "linalg/column_sums.hpp"
 #include "linalg/gemm.hpp"
 
@@ -26,12 +28,22 @@ void AffineMap<T>::arrange(const SequenceInput<T>& input, ConstTensorView<T> w) 
   }
 }
 
+/// Whether a GPU has kernels of its own for this map.
+template <class T>
+bool AffineMap<T>::has_few_outputs(const SequenceInput<T>& input) const {
+  return !input.vectors.empty() &&
+         cuda::has_few_outputs(input_size_, output_size_, input.length() * input.batch());
+}
+
 template <class T>
 void AffineMap<T>::forward(const SequenceInput<T>& input, ConstTensorView<T> weights, ConstTensorView<T> bias,
                            TensorView<T> y, Saved& scratch) const {
   const bool symbols = input.vectors.empty();
   if constexpr (has_cuda_bodies) {
     if (y.device().is_cuda()) {
+      if constexpr (std::is_same_v<T, float>) {
+        if (has_few_outputs(input)) return cuda::map_to_few(weights, bias, input.vectors, y);
+      }
       if (!symbols) return cuda::multiply_vectors<T>(weights, bias, input.vectors, y, execution_.precision);
       const Saved::Scope scope(scratch);
       return cuda::pick_columns<T>(weights, bias, input.symbols, scratch.push<T>({input_size_, output_size_}),
@@ -68,6 +80,15 @@ void AffineMap<T>::forward_columns(const SequenceInput<T>& input, ConstTensorVie
 template <class T>
 void AffineMap<T>::backward(const SequenceInput<T>& input, ConstTensorView<T> weights, ConstTensorView<T> g,
                             const To& to, Saved& scratch) const {
+  if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
+    if (g.device().is_cuda() && has_few_outputs(input) && to.signed_bias.empty()) {
+      return cuda::map_to_few_backward(weights, input.vectors, g,
+                                       {.weights = to.weights,
+                                        .bias = to.bias,
+                                        .vectors = to.input,
+                                        .adds_to_vectors = to.mode == Gradients::add});
+    }
+  }
   const MatrixView<const T> d_y = columns_of(g);
   const bool symbols = input.vectors.empty();
   // A GPU waits for memory here, so it reads g once.

@@ -42,6 +42,8 @@ class AffineMap {
                 Saved& scratch) const;
 
  private:
+  bool has_few_outputs(const SequenceInput<T>& input) const;
+
   Index input_size_;
   Index output_size_;
   Execution execution_;

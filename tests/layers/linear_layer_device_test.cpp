@@ -38,8 +38,19 @@ TEMPLATE_TEST_CASE("a linear layer on a GPU is that of the CPU", "[cuda]", float
   const auto device = gpu();
   if (!device) return;
   using T = TestType;
-  for (const auto& [n, c, b, t] :
-       {std::array<Index, 4>{1, 1, 1, 1}, {7, 9, 3, 2}, {190, 9, 128, 2}, {7, 1, 128, 33}, {33, 70, 3, 5}}) {
+  // From 2048 vectors on, maps to up to 16 numbers have kernels of their own: with inputs in pairs and one by
+  // one, for one warp and several, for one block of inputs and several.
+  for (const auto& [n, c, b, t] : {std::array<Index, 4>{1, 1, 1, 1},
+                                   {7, 9, 3, 2},
+                                   {190, 9, 128, 2},
+                                   {33, 70, 3, 5},
+                                   {7, 1, 128, 33},
+                                   {190, 10, 128, 16},
+                                   {193, 4, 89, 23},
+                                   {512, 12, 128, 17},
+                                   {769, 16, 128, 16},
+                                   {1536, 5, 128, 16},
+                                   {1538, 2, 128, 16}}) {
     CAPTURE(n, c, b, t);
     const LinearLayerRun<double> expected(n, c, b, t, Device::cpu());
     const LinearLayerRun<T> found(n, c, b, t, *device);

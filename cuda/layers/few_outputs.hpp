@@ -1,0 +1,34 @@
+#pragma once
+
+#include "orthornn/core/tensor.hpp"
+
+namespace orthornn::cuda {
+
+/// The most outputs C, and inputs N, of the maps of this file.
+inline constexpr Index most_outputs = 16, most_inputs = 4096;
+
+/// Whether the functions below take a map of vectors of N numbers to C numbers, for so many vectors. Others
+/// are products of matrices. Fewer vectors are a small product, which starts no second kernel.
+constexpr bool has_few_outputs(Index input_size, Index output_size, Index vectors) {
+  constexpr Index fewest_vectors = 2048;
+  return output_size <= most_outputs && input_size <= most_inputs && vectors >= fewest_vectors;
+}
+
+/// y [.., C] <- W x + b for the weights W [C, N], bias b [C], which may be empty, and vectors x [.., N].
+/// Reads the vectors once, and multiplies in float whatever the precision.
+void map_to_few(TensorView<const float> weights, TensorView<const float> bias,
+                TensorView<const float> vectors, TensorView<float> y);
+
+/// The gradients of such a map.
+struct FewOutputsGradients {
+  TensorView<float> weights;       ///< [C, N], overwritten
+  TensorView<float> bias = {};     ///< [C], overwritten, or empty
+  TensorView<float> vectors = {};  ///< [.., N], or empty
+  bool adds_to_vectors = false;    ///< what `vectors` has stays, and the gradient is added
+};
+
+/// From the gradients g [.., C] of the outputs. Reads the vectors once.
+void map_to_few_backward(TensorView<const float> weights, TensorView<const float> vectors,
+                         TensorView<const float> g, const FewOutputsGradients& to);
+
+}  // namespace orthornn::cuda
