@@ -150,8 +150,9 @@ def test_gradients_of_bfloat16_that_arrive_as_one_number():
 
 
 @pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="torch before 2.9")
-def test_tf32_is_used_where_torch_allows_it():
-    q, a, h_0, _ = rollout_inputs("tanh", 9, 5, 512)
+@pytest.mark.parametrize("batch", [5, 40])
+def test_tf32_is_used_where_torch_allows_it(batch):
+    q, a, h_0, _ = rollout_inputs("tanh", 9, batch, 512)
     leaves = leaves_of((q, a, h_0), CUDA, torch.float32)
     before = torch.backends.cuda.matmul.fp32_precision
     results = []
@@ -161,7 +162,8 @@ def test_tf32_is_used_where_torch_allows_it():
             results.append(ot.rollout(*leaves, None, "tanh")[0].detach())
     finally:
         torch.backends.cuda.matmul.fp32_precision = before
-    assert not torch.equal(*results)
+    # Few sequences are multiplied in float whatever the precision: that is faster.
+    assert torch.equal(*results) == (batch == 5)
     torch.testing.assert_close(*results, rtol=0.02, atol=0.02)
 
 
