@@ -283,7 +283,13 @@ int Context::active_clusters(const void* kernel, const cudaLaunchConfig_t& confi
   const auto known = active_clusters_.find(shape);
   if (known != active_clusters_.end()) return known->second;
   int count = 0;
-  check(cudaOccupancyMaxActiveClusters(&count, kernel, &config));
+  const cudaError_t error = cudaOccupancyMaxActiveClusters(&count, kernel, &config);
+  // A part of a GPU may have no room for one.
+  if (error == cudaErrorInvalidClusterSize) {
+    cudaGetLastError();  // or the next check would find it
+  } else {
+    check(error);
+  }
   active_clusters_.emplace(shape, count);
   return count;
 }

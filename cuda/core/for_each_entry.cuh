@@ -16,9 +16,9 @@ constexpr unsigned threads_along_rows(Index rows) {
   return threads;
 }
 
-/// The same for packs of neighbouring rows that a thread reads or writes at once: as many threads as a column
-/// has packs, up to 256, so that a block has whole columns. Parts of a column that are written at other times
-/// cost the memory more than they have bytes.
+/// Threads of a block that lie along packs of neighbouring rows, where a thread reads or writes a pack at
+/// once: a thread for each pack of a column, in whole warps, up to 256. So a block has whole columns. Memory
+/// is slower where the parts of a column are written at different times.
 constexpr unsigned threads_over_rows(Index packs) {
   constexpr Index most = 256;
   if (packs <= warp_size) return threads_along_rows(packs);

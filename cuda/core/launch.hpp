@@ -22,11 +22,12 @@ struct LaunchShape {
 /// Sets the attributes that a kernel needs before its launch: more shared memory than the default limit,
 /// clusters of more than eight blocks.
 inline void permit(const Context& gpu, const void* function, const LaunchShape& shape) {
-  // 48 KiB are, with the static memory of the kernel.
-  constexpr std::size_t always_allowed = 16 << 10;
+  // A block has 48 KiB without asking. Kernels here have at most 32 KiB of static memory.
+  constexpr std::size_t allowed_beside_static = 16 << 10;
   constexpr unsigned portable_cluster = 8;
   const bool large_clusters = shape.cluster > portable_cluster;
-  if (shape.shared > always_allowed || large_clusters) gpu.permit(function, shape.shared, large_clusters);
+  if (shape.shared > allowed_beside_static || large_clusters)
+    gpu.permit(function, shape.shared, large_clusters);
 }
 
 /// The shape in CUDA's types; `attribute` must live as long as the result. A kernel has clusters or runs

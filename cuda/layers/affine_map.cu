@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <type_traits>
 
@@ -119,15 +120,17 @@ __global__ void pick_columns_kernel(const T* __restrict__ columns, const std::in
   }
 }
 
-/// Calls f(constant) with the number of rows of a thread: the longest store that N and the memory allow.
+/// Calls f(constant) with the number of rows of a thread: the longest pack that N and the memory that is read
+/// and written in packs allow.
 template <class T, class F>
-void with_rows_of_thread(Index n, const T* a, F f) {
-  constexpr int most = numbers_of_word<T>;
-  const auto fits = [&](int rows) {
-    return n % rows == 0 && reinterpret_cast<std::uintptr_t>(a) % (rows * sizeof(T)) == 0;
+void with_rows_of_thread(Index n, std::initializer_list<const T*> memory, F f) {
+  const auto fits = [&](auto rows) {
+    return n % rows == 0 && std::ranges::all_of(memory, is_aligned_for<rows, T>);
   };
-  if (fits(most)) return f(std::integral_constant<int, most>());
-  if (fits(2)) return f(std::integral_constant<int, 2>());
+  constexpr std::integral_constant<int, numbers_of_word<T>> most;
+  constexpr std::integral_constant<int, 2> pair;
+  if (fits(most)) return f(most);
+  if (fits(pair)) return f(pair);
   f(std::integral_constant<int, 1>());
 }
 
@@ -154,7 +157,7 @@ void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, Ten
                          columns_of(a), precision);
   }
   if (a.empty()) return;
-  with_rows_of_thread(n, a.data(), [&](auto rows) {
+  with_rows_of_thread<T>(n, {a.data()}, [&](auto rows) {
     k <= few_inputs ? multiply_few<few_inputs, rows>(weights, bias, vectors, a)
                     : multiply_few<max_fused_inputs, rows>(weights, bias, vectors, a);
   });
@@ -174,7 +177,7 @@ void pick_columns(TensorView<const T> weights, TensorView<const T> bias,
     transposed[symbol * n + row] = w[row * k + symbol] + b[row];
   });
   if (symbols.empty()) return;
-  with_rows_of_thread(n, a.data(), [&](auto rows) {
+  with_rows_of_thread<T>(n, {transposed, a.data()}, [&](auto rows) {
     const unsigned x = threads_over_rows(n / rows), y = std::max(1U, threads_of_block / x);
     launch(gpu, pick_columns_kernel<rows, T>,
            {.grid = dim3(blocks_for(symbols.size(), Index{y} * columns_at_once), blocks_for(n / rows, x)),

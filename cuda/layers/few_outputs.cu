@@ -1,14 +1,9 @@
-// Maps of many vectors to few numbers, as a readout of classes is. A product of matrices would read the
-// vectors at a third of the speed of the memory, once forward and twice backward. Here they are read once
-// each way.
-//
-// Forward, a block goes over tiles of vectors and of inputs in shared memory, and a thread has the sums of
-// two vectors. Backward, a thread has one or two inputs, of which it keeps the weights and their gradients,
-// and goes over vectors.
+// The gradients of maps of many vectors to few numbers, as a readout of classes is. Products of matrices
+// would read the vectors twice, at a third of the speed of the memory. Here they are read once: a thread has
+// one or two inputs, of which it keeps the weights and their gradients, and goes over vectors.
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <initializer_list>
 #include <type_traits>
 
@@ -22,15 +17,10 @@
 namespace orthornn::cuda {
 namespace {
 
-// Forward: threads of a block, vectors of a thread, inputs of a tile, and blocks that a multiprocessor has
-// room for.
-constexpr int map_threads = 64, vectors_of_thread = 4, tile_vectors = map_threads * vectors_of_thread,
-              tile_inputs = 32, map_blocks = 3;
-
-// Reads of a thread that are on their way backward. Without them it would wait for the memory at each vector.
+// Reads of a thread that are on their way. Without them it would wait for the memory at each vector.
 constexpr int reads_ahead = 3;
 
-// Backward: threads of a block, and rows of them, which share the vectors.
+// Threads of a block, and rows of them, which share the vectors.
 constexpr unsigned most_threads = 256, most_rows = 4;
 // Vectors whose gradients lie in shared memory, and vectors of a thread that are read at once.
 constexpr int vectors_of_tile = 64, vectors_of_read = 4;
@@ -39,106 +29,6 @@ static_assert(vectors_of_tile >= reads_ahead * vectors_of_read * most_rows,
 // As many blocks as a large GPU runs at the same time. Not this one: the order of the sums depends on the
 // sizes alone.
 constexpr Index most_blocks = 384;
-
-/// Inputs of some vectors and of the weights, [vectors and outputs][inputs], in packs of Width. Rows have one
-/// pack more than they need, so that the same pack of neighbouring rows lies in different banks.
-template <int Outputs, int Width>
-struct InputTile {
-  static constexpr int packs = tile_inputs / Width, rows = tile_vectors + Outputs;
-  using Inputs = Pack<float, Width>;
-
-  Inputs of[rows][packs + 1];
-
-  /// Starts copying inputs first_input .. of `count` vectors, and of the weights. What lies beyond is 0.
-  __device__ __forceinline__ void fetch(const float* vectors, int count, const float* weights, int outputs,
-                                        Index inputs, Index first_input) {
-    constexpr int rows_at_once = map_threads / packs;
-    const int pack = static_cast<int>(threadIdx.x) % packs, first_row = static_cast<int>(threadIdx.x) / packs;
-    const Index input = first_input + pack * Width;
-    const bool exists = input < inputs;
-    const auto copy = [&](const float* from, int first, int row_count, Inputs* to) {
-      for (int row = first_row; row < row_count; row += rows_at_once, from += rows_at_once * inputs) {
-        Inputs* const place = to + row * (packs + 1) + pack;
-        if (exists && row < first) {
-          ptx::cp_async<sizeof(Inputs)>(place, from);
-        } else {
-          *place = Inputs{};
-        }
-      }
-    };
-    copy(vectors + first_row * inputs + input, count, count, of[0]);
-    copy(weights + first_row * inputs + input, outputs, Outputs, of[tile_vectors]);
-  }
-};
-
-/// y [count, outputs] <- W x + b; a block has `vectors_of_block` vectors.
-template <int Outputs, int Width>
-__global__ void __launch_bounds__(map_threads, map_blocks)
-    map_to_few_kernel(const float* __restrict__ weights, const float* __restrict__ bias,
-                      const float* __restrict__ vectors, float* __restrict__ y, Index inputs, int outputs,
-                      Index count, Index vectors_of_block) {
-  using Tile = InputTile<Outputs, Width>;
-  auto* const tiles = reinterpret_cast<Tile*>(dynamic_shared_memory());  // two in turn
-  const Index begin = blockIdx.x * vectors_of_block;
-  const Index end = begin + vectors_of_block < count ? begin + vectors_of_block : count;
-  const auto vectors_from = [&](Index first) {
-    return static_cast<int>(end - first < tile_vectors ? end - first : tile_vectors);
-  };
-  // The place of the next tile that is fetched.
-  Index next_vector = begin, next_input = 0;
-  const auto fetch = [&](int buffer) {
-    if (next_vector < end) {
-      tiles[buffer].fetch(vectors + next_vector * inputs, vectors_from(next_vector), weights, outputs, inputs,
-                          next_input);
-    }
-    ptx::cp_async_commit();
-    next_input += tile_inputs;
-    if (next_input >= inputs) {
-      next_input = 0;
-      next_vector += tile_vectors;
-    }
-  };
-  int buffer = 0;
-  fetch(buffer);
-  for (Index first = begin; first < end; first += tile_vectors) {
-    const int here = vectors_from(first);
-    float sums[vectors_of_thread][Outputs] = {};
-    for (Index first_input = 0; first_input < inputs; first_input += tile_inputs, buffer ^= 1) {
-      fetch(buffer ^ 1);
-      ptx::cp_async_wait<1>();
-      __syncthreads();
-      const Tile& tile = tiles[buffer];
-      if (static_cast<int>(threadIdx.x / warp_size * warp_size) < here) {
-#pragma unroll 4
-        for (int p = 0; p < Tile::packs; ++p) {
-          typename Tile::Inputs x[vectors_of_thread];
-#pragma unroll
-          for (int v = 0; v < vectors_of_thread; ++v) x[v] = tile.of[threadIdx.x + v * map_threads][p];
-#pragma unroll
-          for (int c = 0; c < Outputs; ++c) {
-            const typename Tile::Inputs w = tile.of[tile_vectors + c][p];
-#pragma unroll
-            for (int v = 0; v < vectors_of_thread; ++v) {
-#pragma unroll
-              for (int i = 0; i < Width; ++i) sums[v][c] = fmaf(w.of[i], x[v].of[i], sums[v][c]);
-            }
-          }
-        }
-      }
-      __syncthreads();
-    }
-#pragma unroll
-    for (int v = 0; v < vectors_of_thread; ++v) {
-      const int own = static_cast<int>(threadIdx.x) + v * map_threads;
-      if (own >= here) break;
-      float* const out = y + (first + own) * outputs;
-#pragma unroll
-      for (int c = 0; c < Outputs; ++c) {
-        if (c < outputs) out[c] = sums[v][c] + (bias != nullptr ? bias[c] : 0.0f);
-      }
-    }
-  }
-}
 
 struct FewBackward {
   const float* weights;
@@ -286,22 +176,6 @@ void with_shape(Index outputs, bool pairs, F f) {
 
 }  // namespace
 
-void map_to_few(TensorView<const float> weights, TensorView<const float> bias,
-                TensorView<const float> vectors, TensorView<float> y) {
-  const Context& gpu = context(y.device());
-  const Index outputs = weights.shape()[0], inputs = weights.shape()[1], count = y.size() / outputs;
-  // As many blocks as run at the same time.
-  const Index most = Index{gpu.multiprocessors()} * map_blocks, vectors_of_block = (count - 1) / most + 1;
-  with_shape(outputs, has_pairs(inputs, {weights.data(), vectors.data()}), [&](auto room, auto width) {
-    launch(gpu, map_to_few_kernel<room, width>,
-           {.grid = blocks_for(count, vectors_of_block),
-            .block = map_threads,
-            .shared = 2 * sizeof(InputTile<room, width>)},
-           weights.data(), bias.empty() ? nullptr : bias.data(), vectors.data(), y.data(), inputs,
-           static_cast<int>(outputs), count, vectors_of_block);
-  });
-}
-
 void map_to_few_backward(TensorView<const float> weights, TensorView<const float> vectors,
                          TensorView<const float> g, const FewOutputsGradients& to) {
   Context& gpu = context(g.device());
@@ -312,7 +186,8 @@ void map_to_few_backward(TensorView<const float> weights, TensorView<const float
   const unsigned whole_warps = blocks_for(columns, width * warp_size) * warp_size;
   const unsigned x = std::min(whole_warps, most_threads),
                  y = std::min(most_rows, std::bit_floor(most_threads / x));
-  const Index vectors_of_block = std::max<Index>((count - 1) / most_blocks + 1, vectors_of_tile);
+  const Index max_blocks = std::min(most_blocks, max_partial_sums / (y * outputs * columns));
+  const Index vectors_of_block = std::max<Index>((count - 1) / max_blocks + 1, vectors_of_tile);
   const unsigned blocks = blocks_for(count, vectors_of_block);
   const Index rows = Index{blocks} * y;
   float* const partial = gpu.scratch<float>(static_cast<std::size_t>(rows * outputs * columns));

@@ -25,7 +25,6 @@ constexpr Index enough_blocks = 512;
 // Columns of a block at least where they do not fill it: 768 columns of 1024 rows took two blocks of columns
 // 20 us, for each thread had 128 columns one after the other.
 constexpr Index fewest_columns = 32;
-constexpr Index max_partial_sums = Index{1} << 24;
 // CUDA's limit.
 constexpr Index max_blocks_along_z = 65'535;
 
@@ -272,8 +271,9 @@ void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
       .by_input = sums.by_input.data(),
       .sum_count = symbol_count + input_count + !sums.total.empty() + !sums.signed_total.empty(),
       .partial = nullptr};
-  const bool pairs = rows % 2 == 0 && g.stride % 2 == 0 && is_aligned_for<2>(g.data) &&
-                     is_aligned_for<2>(sums.states.data());
+  // Pairs of doubles would take 128 KiB of shared memory. GPUs of compute capability 8.6 have 99 KiB a block.
+  const bool pairs = sizeof(T) <= sizeof(float) && rows % 2 == 0 && g.stride % 2 == 0 &&
+                     is_aligned_for<2>(g.data) && is_aligned_for<2>(sums.states.data());
   const Index packs = pairs ? rows / 2 : rows;
   const unsigned x = threads_over_rows(packs), y = threads / x;
   const Index ranges = std::max(1U, blocks_for(symbol_count, symbols_at_once));
@@ -295,7 +295,10 @@ void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
              a, range);
     }
   };
-  pairs ? start(std::integral_constant<int, 2>()) : start(std::integral_constant<int, 1>());
+  if constexpr (sizeof(T) <= sizeof(float)) {
+    if (pairs) start(std::integral_constant<int, 2>());
+  }
+  if (!pairs) start(std::integral_constant<int, 1>());
   add_blocks(gpu, a, blocks);
 }
 

@@ -27,6 +27,9 @@ __global__ void sum_partials_kernel(const T* __restrict__ partial, Index rows, I
   store(column, total);
 }
 
+/// The most numbers of such partial sums: they are read again, and take memory.
+inline constexpr Index max_partial_sums = Index{1} << 24;
+
 /// store(column, sum) for the sums of the rows of `partial` [rows, count], which other blocks have left
 /// there: threads add ranges of rows, and then one adds the ranges. So the order depends on the sizes alone.
 /// `store` is a __device__ lambda that captures by value.

@@ -28,7 +28,7 @@ void AffineMap<T>::arrange(const SequenceInput<T>& input, ConstTensorView<T> w) 
   }
 }
 
-/// Whether a GPU has kernels of its own for this map.
+/// Whether a GPU has a kernel of its own for the gradients of this map.
 template <class T>
 bool AffineMap<T>::has_few_outputs(const SequenceInput<T>& input) const {
   return !input.vectors.empty() &&
@@ -41,9 +41,6 @@ void AffineMap<T>::forward(const SequenceInput<T>& input, ConstTensorView<T> wei
   const bool symbols = input.vectors.empty();
   if constexpr (has_cuda_bodies) {
     if (y.device().is_cuda()) {
-      if constexpr (std::is_same_v<T, float>) {
-        if (has_few_outputs(input)) return cuda::map_to_few(weights, bias, input.vectors, y);
-      }
       if (!symbols) return cuda::multiply_vectors<T>(weights, bias, input.vectors, y, execution_.precision);
       const Saved::Scope scope(scratch);
       return cuda::pick_columns<T>(weights, bias, input.symbols, scratch.push<T>({input_size_, output_size_}),

@@ -96,6 +96,30 @@ TEMPLATE_TEST_CASE("layers on a GPU are those of the CPU", "[cuda]", float, doub
   }
 }
 
+TEST_CASE("a gradient of the output that is 0 counts as 0 on a GPU, whatever its memory holds", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const LayerKind<float>& kind : all_layers<float>(3, 7)) {
+    for (const bool symbols : {false, true}) {
+      if (!(symbols ? kind.reads_symbols : kind.reads_vectors)) continue;
+      CAPTURE(kind.name, symbols);
+      LayerCase<float> c(kind.make(*device), 4, 5, symbols, *device);
+      c.set_noise(7);
+      const Tensor<float> other = c.dy.copy();
+      copy<float>(Tensor<float>(c.dy.shape()), c.dy);
+      const LayerResults<float> expected(c);
+      copy<float>(other, c.dy);
+      c.dy_is_zero = true;
+      const LayerResults<float> found(c);
+      REQUIRE(found.names == expected.names);
+      for (std::size_t k = 0; k < found.tensors.size(); ++k) {
+        INFO(found.names[k]);
+        CHECK(equal(found.tensors[k], expected.tensors[k]));
+      }
+    }
+  }
+}
+
 TEST_CASE("gated recurrences over the grid are those of the CPU in every precision", "[cuda]") {
   const auto device = gpu();
   if (!device || is_emulated(*device)) return;

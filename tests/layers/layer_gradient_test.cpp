@@ -201,12 +201,15 @@ TEST_CASE("a gradient of the output that is 0 counts as 0, whatever its memory h
     c.forward();
     c.backward();
     const Tensor<double> expected = c.parameters.gradients().copy(), expected_dx = c.dx.copy();
+    std::vector<Tensor<double>> expected_start;
+    for (const Tensor<double>& gradient : c.d_start) expected_start.push_back(gradient.copy());
     std::fill(c.dy.begin(), c.dy.end(), 7.0);
     c.dy_is_zero = true;
     c.forward();
     c.backward();
     CHECK(equal(c.parameters.gradients(), expected));
     CHECK(equal(c.dx, expected_dx));
+    for (std::size_t i = 0; i < expected_start.size(); ++i) CHECK(equal(c.d_start[i], expected_start[i]));
   });
 }
 

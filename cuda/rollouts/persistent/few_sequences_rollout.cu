@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cuda/core/launch.hpp"
 #include "cuda/rollouts/given_gradients.hpp"
 #include "cuda/rollouts/persistent/cluster_rollout.hpp"
@@ -12,19 +14,31 @@ constexpr int lanes = 16, rows = 4;
 // A step takes less than device memory does.
 constexpr int steps_ahead = 4;
 
-/// Carries a sequence a cluster, if all of them can be carried at the same time.
+/// A kernel that carries up to Size units of a sequence over a cluster of so many blocks.
 template <Direction direction, int Size, int Blocks>
-bool start(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+struct SequenceKernel {
   using Tile = PersistentTile<lanes, Size / lanes, rows>;
   using Exchange = WordExchange<Blocks, Size / Blocks, 1, OwnedElements<Tile, 1>::copies>;
-  const auto function = persistent_rollout<direction, Tile, Exchange, 1, 1, steps_ahead>;
-  LaunchShape shape{.grid = Blocks,
-                    .block = Tile::threads(Exchange::rows),
-                    .shared = persistent_rollout_bytes<direction, Tile, Exchange, 1, 1, steps_ahead>,
-                    .cluster = Blocks};
-  if (arguments.batch > possible_clusters(gpu, function, shape)) return false;
-  shape.grid.x *= static_cast<unsigned>(arguments.batch);
-  launch(gpu, function, shape, with_given_gradients(arguments), q);
+  static constexpr auto function = persistent_rollout<direction, Tile, Exchange, 1, 1, steps_ahead>;
+
+  static LaunchShape shape_for(Index sequences) {
+    return {.grid = static_cast<unsigned>(sequences) * Blocks,
+            .block = Tile::threads(Exchange::rows),
+            .shared = persistent_rollout_bytes<direction, Tile, Exchange, 1, 1, steps_ahead>,
+            .cluster = Blocks};
+  }
+  static int sequences_at_a_time(Context& gpu) { return possible_clusters(gpu, function, shape_for(1)); }
+};
+
+/// Carries a sequence a cluster, if all of them can be carried at the same time, forward and backward: both
+/// ways have the same operands, so that gradients are those of what was computed.
+template <Direction direction, int Size, int Blocks>
+bool start(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+  const int at_a_time = std::min(SequenceKernel<Direction::forward, Size, Blocks>::sequences_at_a_time(gpu),
+                                 SequenceKernel<Direction::backward, Size, Blocks>::sequences_at_a_time(gpu));
+  if (arguments.batch > at_a_time) return false;
+  using Kernel = SequenceKernel<direction, Size, Blocks>;
+  launch(gpu, Kernel::function, Kernel::shape_for(arguments.batch), with_given_gradients(arguments), q);
   return true;
 }
 

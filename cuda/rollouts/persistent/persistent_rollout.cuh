@@ -98,6 +98,9 @@ struct PersistentThread {
     } else {
       Input inputs[owned_count];
       take_inputs(0, group, inputs);
+      // Lanes that share an element read its gradient each by itself, and may write theirs to the same place.
+      // In later steps the sums over lanes lie between.
+      if constexpr (Exchange::copies_send) __syncwarp();
       finish(0, 0, group, {}, inputs);
     }
   }

@@ -9,9 +9,9 @@ namespace orthornn::cuda {
 
 /// How the threads of a block share its rows of Q. A thread keeps Rows rows by Columns columns in registers;
 /// `Lanes` neighbouring lanes have all columns of the same rows. So every number of the state that is read
-/// from shared memory serves 8 multiplications, with 8 rows. Reads are what a step waits for: a load of 16
-/// bytes keeps the multiprocessor four cycles, however many lanes want the same. With 4 rows, twice the reads
-/// cost what the shorter sums over lanes save.
+/// from shared memory serves Rows multiplications. With 8 rows there are half the reads of 4, and a load of
+/// 16 bytes keeps the multiprocessor four cycles, however many lanes want the same: that is faster where a
+/// cluster has several sequences. With 4 rows the sums over lanes are shorter, which is faster for one.
 template <int LaneCount, int ColumnCount, int RowCount = 8>
 struct PersistentTile {
   static constexpr int row_count = RowCount;

@@ -16,7 +16,7 @@ class BlockExchange {
   static constexpr unsigned blocks = 1;
   static constexpr int rows = Size;
   static constexpr int fewest_warps = 1;
-  /// Whether all threads that have a number store it, or one of them.
+  /// Whether all threads that have a number store it. Else one of them does.
   static constexpr bool copies_send = false;
   /// Whether threads wait for the state longer than for anything else.
   static constexpr bool waits_longest = false;
@@ -57,6 +57,10 @@ class BlockExchange {
 /// B reads A's step s + 1 before it sends s + 2. So when B's s + 2 arrives at A, in the buffer of s, A has
 /// done with it; and when B writes its own slice of s + 2, A has received the one of s, and B's threads have
 /// read theirs.
+///
+/// The wait at the barrier acquires for the block alone, by PTX, and the numbers come from other blocks. All
+/// of them lie in this block's shared memory and count at its barrier when they have arrived. CUTLASS waits
+/// for multicast copies in the same way.
 template <class ElementType, int Blocks, int Rows, int Sequences, int Stride>
 class ClusterSlices {
  public:
