@@ -119,6 +119,19 @@ TEST_CASE("orthogonal convolutions of frames are trained and inspected", "[cli][
                 {"orthogonal_conv", "frames of 7 x 8", "height = 8"});
 }
 
+TEST_CASE("frames ahead are refused for a model of another task", "[cli][video]") {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  check_success(run({"train", "copying", "--delay", "5", "--hidden", "4", "--steps", "1", "--out", out}));
+  const std::string model = out + "/model.h5";
+  for (const Arguments& command :
+       {Arguments{"eval", model}, Arguments{"predict", model, model, "--out", (folder / "y.npz").string()}}) {
+    Arguments with_ahead = command;
+    with_ahead.insert(with_ahead.end(), {"--ahead", "1"});
+    check_refused(run(with_ahead), 2, {"--ahead is for models of frames", "the task copying"});
+  }
+}
+
 TEST_CASE("own videos are learned, evaluated ahead, predicted and shown", "[cli][video][long]") {
   const TemporaryFolder folder;
   const std::string data = (folder / "clips.npy").string();

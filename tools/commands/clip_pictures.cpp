@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 
+#include "commands/program.hpp"
 #include "core/host_copy.hpp"
 #include "io/png.hpp"
 #include "orthornn/core/error.hpp"
@@ -128,6 +129,12 @@ Picture picture_of(const std::string& title, const std::string& caption, const G
 }
 
 }  // namespace
+
+void check_ahead(const std::string& file, const Task* task) {
+  if (task != nullptr && predicts_frames(task->data())) return;
+  throw UsageError(fmt::format("--ahead is for models of frames, and '{}' is of {}", file,
+                               task == nullptr ? "no task" : fmt::format("the task {}", task->name())));
+}
 
 std::vector<Picture> clip_pictures(const std::filesystem::path& file, const Task& task) {
   const auto model = load_model(file);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "orthornn/tasks/task.hpp"
@@ -13,6 +14,9 @@ inline bool predicts_frames(const SequenceData& data) {
   return data.height > 0 && data.every_step && data.features == data.height * data.width &&
          data.values == data.features;
 }
+
+/// Throws UsageError for --ahead and a model of another task than one of frames, or of none.
+void check_ahead(const std::string& file, const Task* task);
 
 /// Test clips and what the model in a file predicts of them: for each a row of frames and an animation.
 /// Throws FileError for a file without such a model, and as the task where it has no data.

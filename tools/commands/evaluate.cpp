@@ -13,7 +13,6 @@
 #include "commands/task_data.hpp"
 #include "commands/translation.hpp"
 #include "core/checked_json.hpp"
-#include "orthornn/tasks/task_options.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -155,7 +154,6 @@ void add_evaluate(CLI::App& program, Command& chosen) {
       "Also measure so many frames at the end of each test clip, which the model predicts from those before "
       "and its own predictions",
       domain::count);
-  belongs(command->get_option("--ahead"), {VideoOptions::name});
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
   add_fields(*command, "Translation", settings->source.search);

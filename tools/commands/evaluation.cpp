@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "commands/any_model.hpp"
+#include "commands/clip_pictures.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
@@ -50,8 +51,8 @@ std::unique_ptr<Task> with_length(const Task& task, const std::vector<LayerOptio
 }
 
 /// Throws UsageError where the clips have no so many frames, or where the model cannot go on from them.
-void check_ahead(const Model<float>& model, const std::string& file, const Task& task, Index ahead) {
-  if (ahead == 0) return;
+void check_frames_ahead(const Model<float>& model, const std::string& file, const Task& task, Index ahead) {
+  check_ahead(file, &task);
   const auto* frames = dynamic_cast<const SequenceModel<float>*>(&model);
   if (frames == nullptr) throw UsageError("--ahead is for models of one sequence");
   check_reads_forward("--ahead", file, *frames);
@@ -88,6 +89,7 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
       .batch = info.batch, .seed = info.seed, .input_order = info.permutation, .parts = info.parts};
   data.files.add_to(of_task);
   const std::unique_ptr<Task> task = make_task(info.task_config, of_task);
+  if (source.ahead > 0) check_frames_ahead(*model, source.model, *task, source.ahead);
   data.with_reason([&] {
     const Progress reading("reading the data");
     task->load();
@@ -99,7 +101,6 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   result.length = task->length();
   result.batch = info.batch;
   result.cells = recurrences(*model, result.length, result.batch);
-  check_ahead(*model, source.model, *task, source.ahead);
   std::vector<std::unique_ptr<Task>> longer;  // before an evaluation that may take minutes
   for (const Index length : source.lengths)
     longer.push_back(with_length(*task, layers_of(info.model), length, info.batch));

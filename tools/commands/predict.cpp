@@ -143,11 +143,10 @@ int predict(const PredictSettings& settings) {
   const std::unique_ptr<Task> task = task_of_model(info);
   const SequenceData data = task != nullptr ? task->data() : SequenceData();
   const bool has_frames = predicts_frames(data);
-  if (settings.ahead > 0 && !has_frames) {
-    throw UsageError(fmt::format("--ahead is for models of frames, and '{}' is of {}", settings.model,
-                                 info.task_name.empty() ? "no task" : "the task " + info.task_name));
+  if (settings.ahead > 0) {
+    check_ahead(settings.model, task.get());
+    check_reads_forward("--ahead", settings.model, *model);
   }
-  if (settings.ahead > 0) check_reads_forward("--ahead", settings.model, *model);
   std::vector<PredictInput> inputs;
   for (const std::string& file : settings.inputs)
     inputs.push_back(read_predict_input(file, model->options(), info.permutation, task.get()));
