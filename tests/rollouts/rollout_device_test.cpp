@@ -271,8 +271,9 @@ Index at_a_time(Device device, Index on_h200) {
   return on_h200 * properties_of(device).multiprocessors / 132;
 }
 
-/// More sequences than an H200 carries one a cluster, which is how few of them go.
-constexpr Index many = 24;
+/// More sequences than go one a cluster. An H200 carries at most 66 so: registers have room for four blocks
+/// of eight a multiprocessor.
+constexpr Index many = 80;
 
 /// Each activation once, with and without lengths and a gradient of the last state.
 void check_all(const Execution& execution, const RolloutSizes& sizes) {
@@ -339,7 +340,7 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
                                : Sizes{{1, many, 1},   {7, many + 1, 2}, {193, many, 5},    {257, many, 3},
                                        {384, many, 3}, {385, many, 3},   {500, many + 1, 3}};
   const Batches turns =
-      emulated ? Batches{4 * eights + 1} : Batches{2 * eights, 4 * eights, 4 * eights + 1, 8 * eights + 1};
+      emulated ? Batches{4 * eights + 1} : Batches{3 * eights, 4 * eights, 4 * eights + 1, 8 * eights + 1};
   const Batches counts = emulated ? Batches{9} : Batches{1, 3, 4, 5, 8, 9, 13, 16, 17};
   const Batches largest =
       emulated ? Batches{3, eights + 1} : Batches{3, eights + 1, 8 * eights, 9 * eights - 5, 16 * eights + 1};
@@ -531,7 +532,7 @@ TEST_CASE("a long rollout over clusters loses nobody on the way", "[cuda][rollou
   // Many phases of every barrier, in a few clusters of which each goes at its own pace.
   const Index some = at_a_time(*device, 40);
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
-    const Index batch = precision == Precision::fp32 ? 3 : many;
+    const Index batch = precision == Precision::fp32 || is_emulated(*device) ? 3 : many;
     check_rollout({*device, precision, RolloutWay::cluster}, {40, batch, 300}, Activation::tanh, false, true);
     check_rollout({*device, precision, RolloutWay::cluster}, {300, some, 40}, Activation::tanh, false, true);
   }

@@ -270,11 +270,11 @@ learning copying --seeds 2
 exits 0
 called '^orthornn train copying --delay 1000 --cell cayley --negative-signs 95 --hidden 190 --until-solved '
 called '^orthornn train copying --delay 2000 --cell cwy --reflections 23 '
-called '^orthornn train copying --delay 1000 --cell householder '
-not_called '--delay 2000 --cell householder '
+called '^orthornn train copying --delay 2000 --cell householder --hidden '
+not_called '--rank-one-updates '
 not_called '--seed 3 '
-says "| Householder, tiled | 12,345 | 150 ± 71 steps, 2.0 ± 0.7 s (2 of 2) | - |"
-says "- copying-2000, Householder, tiled: seed 1, 2 (some 12 minutes a training on an H200)"
+says "| Householder, rank-one updates | - | - | - |"
+says "- copying-2000, Householder, rank-one updates: seed 1, 2 (some 25 minutes a training on an H200)"
 
 subject="copying, a cell that the table leaves out"
 forget_calls
