@@ -1,6 +1,6 @@
-// The gradients of maps of many vectors to few numbers, as a readout of classes is. Products of matrices
-// would read the vectors twice, at a third of the speed of the memory. Here they are read once: a thread has
-// one or two inputs, of which it keeps the weights and their gradients, and goes over vectors.
+// The gradients of maps of many vectors to few numbers, as a readout of classes is. Products of matrices read
+// the vectors and write their gradients at a third of the speed of the memory. Here a thread has one or two
+// inputs, of which it keeps the weights and their gradients, and goes over vectors.
 
 #include <algorithm>
 #include <bit>

@@ -271,7 +271,8 @@ void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
       .by_input = sums.by_input.data(),
       .sum_count = symbol_count + input_count + !sums.total.empty() + !sums.signed_total.empty(),
       .partial = nullptr};
-  // Pairs of doubles would take 128 KiB of shared memory. GPUs of compute capability 8.6 have 99 KiB a block.
+  // Pairs of doubles would take 128 KiB of shared memory where there are signed sums. GPUs of compute
+  // capability 8.6 have 99 KiB a block.
   const bool pairs = sizeof(T) <= sizeof(float) && rows % 2 == 0 && g.stride % 2 == 0 &&
                      is_aligned_for<2>(g.data) && is_aligned_for<2>(sums.states.data());
   const Index packs = pairs ? rows / 2 : rows;

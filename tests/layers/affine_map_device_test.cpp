@@ -105,6 +105,47 @@ TEMPLATE_TEST_CASE("an affine map on a GPU is that of the CPU", "[cuda]", float,
   }
 }
 
+TEST_CASE("gradients of a map of many vectors to few numbers on a GPU are those of the CPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  // Outputs that fill what a kernel has room for and that do not; inputs in pairs and one by one, and more
+  // than a block has threads for; vectors that fill the blocks and that do not.
+  for (const AffineMapSizes& s :
+       {AffineMapSizes{1, 32, 128, 16}, AffineMapSizes{3, 33, 2, 1025}, AffineMapSizes{10, 64, 128, 17},
+        AffineMapSizes{16, 130, 41, 50}, AffineMapSizes{4, 600, 128, 16}, AffineMapSizes{12, 301, 3, 701}}) {
+    const Tensor<float> weights = normal_tensor<float>({s.n, s.k}, 1),
+                        x = normal_tensor<float>({s.t, s.b, s.k}, 2),
+                        g = normal_tensor<float>({s.t, s.b, s.n}, 3);
+    struct Found {
+      Tensor<float> weights, bias, x = {}, x_twice = {};
+    };
+    const auto gradients_on = [&](Device where) {
+      const AffineMap<float> map(s.k, s.n, where);
+      const Tensor<float> w = weights.copy(where), vectors = x.copy(where), d_y = g.copy(where);
+      Tensor<float> d_w(w.shape(), where), d_bias(Shape{s.n}, where), d_x(vectors.shape(), where);
+      Saved scratch(where);
+      const SequenceInput<float> input{.vectors = vectors};
+      // Without a gradient of the input, then written, then added.
+      map.backward(input, w, d_y, {.weights = d_w, .bias = d_bias}, scratch);
+      Found found{.weights = d_w.copy(Device::cpu()), .bias = d_bias.copy(Device::cpu())};
+      map.backward(input, w, d_y, {.weights = d_w, .bias = d_bias, .input = d_x}, scratch);
+      CHECK(same_bits(d_w.copy(Device::cpu()), found.weights));
+      found.x = d_x.copy(Device::cpu());
+      map.backward(input, w, d_y, {.weights = d_w, .input = d_x, .mode = Gradients::add}, scratch);
+      CHECK(same_bits(d_w.copy(Device::cpu()), found.weights));
+      found.x_twice = d_x.copy(Device::cpu());
+      return found;
+    };
+    CAPTURE(s.n, s.k, s.b, s.t);
+    const Found expected = gradients_on(Device::cpu()), found = gradients_on(*device);
+    const double bound = 2 * tolerance::rounding<float>(s.t * s.b);  // both round
+    CHECK(relative_error(found.weights, expected.weights) <= bound);
+    CHECK(relative_error(found.bias, expected.bias) <= bound);
+    CHECK(relative_error(found.x, expected.x) <= 2 * tolerance::rounding<float>(s.n));
+    CHECK(relative_error(found.x_twice, expected.x_twice) <= 2 * tolerance::rounding<float>(s.n + 1));
+  }
+}
+
 TEST_CASE("a symbol that is none is a fault, named by its place", "[cuda]") {
   const auto device = gpu();
   if (!device) return;

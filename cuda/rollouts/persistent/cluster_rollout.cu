@@ -44,7 +44,7 @@ ClusterKernel kernel() {
 
 /// As few sequences a cluster as can be carried in the fewest turns: their multiplications are what a step
 /// takes. One group where registers have room for the sums of all its sequences: each waits for an exchange
-/// of its own. A sequence a cluster of eight blocks is what few_sequences_rollout carries.
+/// of its own. With eight blocks the list begins with two sequences twice: few_sequences_rollout carries one.
 template <Direction direction, int Size, int Blocks>
 void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
   constexpr int fewest = Blocks < 8 ? 1 : 2;

@@ -8,8 +8,9 @@ namespace orthornn {
 /// and the products over all T B columns. A product may be more exact than was asked for: the resident
 /// rollout (N <= 192), the rollout of few sequences over a cluster (N <= 512), sequential reflections, and
 /// convolutions of frames with kernels of 3 x 3 or 5 x 5 pixels and at most 64 outputs are always fp32, and
-/// so are the gradients of maps of at least 2048 vectors of 32 to 4096 numbers to at most 16 numbers. Sums and the states that are kept are float in every
-/// precision. U, S and Q are always formed in full precision. The CPU computes everything in full precision.
+/// so are the gradients of maps of at least 2048 vectors of 32 to 4096 numbers to at most 16 numbers. Sums
+/// and the states that are kept are float in every precision. U, S and Q are always formed in full precision.
+/// The CPU computes everything in full precision.
 enum class Precision {
   /// Products of 24-bit significands. A recurrence over the grid takes its matrix and the state as sums of
   /// three bfloat16, which have as many bits, on tensor cores.
