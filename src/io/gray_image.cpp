@@ -145,6 +145,9 @@ GrayImage read_png(const ImageFile& file) {
   std::vector<std::uint8_t> raw(found);
   const int end =
       uncompress(raw.data(), &found, parts.packed.data(), static_cast<uLong>(parts.packed.size()));
+  if (end == Z_BUF_ERROR && found == raw.size())
+    file.fail(fmt::format("its pixels take more than the {} bytes of its size; use another copy of the image",
+                          raw.size()));
   if (end != Z_OK || found != raw.size())
     file.fail(
         fmt::format("its pixels are damaged or cut off: {} bytes are expected, and {} can be read; use "

@@ -88,22 +88,28 @@ std::string_view between(std::string_view text, std::string_view before, std::st
   return end == std::string_view::npos ? std::string_view() : text.substr(from, end - from);
 }
 
-/// "(3, 4)" without its brackets.
+/// "(3, 4)" or "(3,)" without its brackets. Python 2 wrote "(3L, 4L)".
 Shape parse_shape(const std::string& name, std::string_view text) {
+  const std::string_view whole = text;
+  const auto skip_spaces = [&] { text.remove_prefix(std::min(text.find_first_not_of(' '), text.size())); };
   Shape shape;
   Index count = 1;
-  while (!text.empty()) {
-    const std::size_t digit = text.find_first_of("0123456789");
-    if (digit == std::string_view::npos) break;
-    const std::size_t end = std::min(text.find_first_not_of("0123456789", digit), text.size());
+  for (skip_spaces(); !text.empty(); skip_spaces()) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
     Index size = 0;
-    bool fits = end - digit <= 15;
-    for (std::size_t i = digit; fits && i < end; ++i) size = 10 * size + (text[i] - '0');
+    bool fits = digits <= 15;
+    for (std::size_t i = 0; fits && i < digits; ++i) size = 10 * size + (text[i] - '0');
     fits = fits && shape.rank() < Shape::max_rank &&
            !__builtin_mul_overflow(count, std::max<Index>(size, 1), &count);
-    if (!fits) refuse_array(name, fmt::format("its shape ({}) is larger than any memory", text));
+    if (!fits) refuse_array(name, fmt::format("its shape ({}) is larger than any memory", whole));
     shape.append(size);
-    text.remove_prefix(end);
+    text.remove_prefix(digits);
+    if (text.starts_with('L')) text.remove_prefix(1);
+    skip_spaces();
+    if (digits == 0 || (!text.empty() && text[0] != ',')) {
+      refuse_array(name, fmt::format("its shape is ({}); expected whole numbers with commas between", whole));
+    }
+    if (!text.empty()) text.remove_prefix(1);
   }
   return shape;
 }
@@ -167,7 +173,7 @@ std::string kind_of(const std::string& name, const std::string& type) {
     refuse_array(
         name,
         fmt::format("its type is '{}'; expected integers of 8 to 64 bits or floating-point numbers of 32 "
-                    "or 64: convert it before it is written (astype)",
+                    "or 64 bits: convert it before it is written (astype)",
                     type.substr(0, 20)));
   return kind;
 }
@@ -183,6 +189,8 @@ Header read_header(const std::string& name, const Read& read) {
       !std::equal(magic.begin(), magic.end(), begin.begin(),
                   [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; }))
     refuse_array(name, "it is no array of NumPy (.npy)");
+  if (begin[6] < 1 || begin[6] > 3)
+    refuse_array(name, fmt::format("it has version {} of NumPy's format; expected 1, 2 or 3", begin[6]));
   std::size_t length = begin[8] + 256U * begin[9];
   if (begin[6] >= 2) {
     if (read(begin.data() + narrow, 2) < 2) refuse_array(name, "its header is cut off");
@@ -192,7 +200,10 @@ Header read_header(const std::string& name, const Read& read) {
   if (length > longest_header || read(reinterpret_cast<std::uint8_t*>(text.data()), length) < length)
     refuse_array(name, "its header is cut off");
   const std::string type(between(text, "'descr': '", "'"));
-  if (between(text, "'fortran_order': ", ",") != "False")
+  const std::string_view order = between(text, "'fortran_order': ", ",");
+  if (order != "True" && order != "False")
+    refuse_array(name, "its header has no order; expected 'fortran_order': False");
+  if (order == "True")
     refuse_array(name, "it is in Fortran order; expected C order, as numpy.ascontiguousarray makes it");
   Header header{.shape = parse_shape(name, between(text, "'shape': (", ")")), .kind = kind_of(name, type)};
   header.swapped = (type[0] == '>') != (std::endian::native == std::endian::big) && type[0] != '|';

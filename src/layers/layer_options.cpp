@@ -227,10 +227,23 @@ std::unique_ptr<Layer<T>> make_stack(ParameterSet<T>& parameters, const std::str
   return LayerMaker<T>{parameters, prefix, input_size, &execution}.stack(prefix, layers);
 }
 
-bool draws_noise(const std::vector<LayerOptions>& layers) {
+namespace {
+
+/// Whether one of these layers or of their inner layers has a trait.
+bool any_has(const std::vector<LayerOptions>& layers, bool LayerTraits::*trait) {
   bool found = false;
-  each_layer(layers, [&](const LayerOptions& layer) { found = found || traits_of(layer).draws_noise; });
+  each_layer(layers, [&](const LayerOptions& layer) { found = found || traits_of(layer).*trait; });
   return found;
+}
+
+}  // namespace
+
+bool draws_noise(const std::vector<LayerOptions>& layers) {
+  return any_has(layers, &LayerTraits::draws_noise);
+}
+
+bool reads_ahead(const std::vector<LayerOptions>& layers) {
+  return any_has(layers, &LayerTraits::reads_ahead);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                            \

@@ -71,6 +71,12 @@ typename StackLayer<T>::Layers make_cells(ParameterSet<T>& parameters, const Mod
 }  // namespace
 
 ModelOptions model_for(const SequenceData& data, std::vector<LayerOptions> cells) {
+  if (data.is_forecast && reads_ahead(cells)) {
+    throw ValueError(
+        "a layer reads backward in time, and the targets are what is read at later steps, so it would see "
+        "the "
+        "answer before it is given; use layers that read forward");
+  }
   const Index outputs = data.classes > 0 ? data.classes : data.values;
   ModelOptions options{.cells = std::move(cells)};
   options.input = data.symbols > 0 ? InputOptions(OneHot{data.symbols}) : DenseInput{data.features};

@@ -67,7 +67,8 @@ SequenceData DataTask::data() const {
           .features = options_.missing == Missing::mask ? 2 * inputs : inputs,
           .classes = statistics_.classes,
           .values = std::ssize(statistics_.values.shift),
-          .every_step = data_ ? data_->every_step() : options_.ahead > 0};
+          .every_step = data_ ? data_->every_step() : options_.ahead > 0,
+          .is_forecast = options_.ahead > 0};
 }
 
 Index DataTask::length() const { return data_ ? data_->longest : 1; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <span>
@@ -147,7 +148,7 @@ void add_shape(const NamedArray& array, OwnClips& clips, Index& pixels) {
   if (array.header.kind != "u1" && array.header.is_integer) {
     refuse_clips(array.name,
                  fmt::format("its numbers are of type '{}'; expected grays of uint8 from 0 to 255, or "
-                             "floating-point numbers from 0 to 1",
+                             "floating-point numbers from 0 to 1: convert it before it is written (astype)",
                              array.header.kind));
   }
   if (shape.rank() < 3 || shape.rank() > 4 || shape.count() == 0) {
@@ -177,14 +178,27 @@ void add_shape(const NamedArray& array, OwnClips& clips, Index& pixels) {
   clips.lengths.insert(clips.lengths.end(), static_cast<std::size_t>(count), shape[-3]);
 }
 
-/// Floats of a file, each of which is a gray.
-void add_reals(const std::string& name, std::span<const float> piece, std::vector<float>& reals) {
+/// Where the pixel of this number lies in an array: [clip, frame, row, column].
+std::string place_in(const Shape& shape, Index pixel) {
+  std::string place;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    place = fmt::format("{}{}{}", pixel % shape[axis], place.empty() ? "" : ", ", place);
+    pixel /= shape[axis];
+  }
+  return place;
+}
+
+/// Floats of an array, each of which is a gray. Those before its first one are of other arrays.
+void add_reals(const NamedArray& array, std::size_t first, std::span<const float> piece,
+               std::vector<float>& reals) {
   for (const float x : piece) {
-    if (!(x >= 0 && x <= 1))
-      refuse_clips(name,
-                   fmt::format("pixel {} is {}; expected 0 for black to 1 for white: divide by the largest "
-                               "value before it is written",
-                               reals.size(), x));
+    if (!(x >= 0 && x <= 1)) {
+      refuse_clips(
+          array.name,
+          fmt::format("pixel [{}] is {}; expected 0 for black to 1 for white{}",
+                      place_in(array.header.shape, static_cast<Index>(reals.size() - first)), x,
+                      std::isfinite(x) && x > 1 ? ": divide by the largest value before it is written" : ""));
+    }
     reals.push_back(x);
   }
 }
@@ -215,7 +229,8 @@ OwnClips read_clip_arrays(const fs::path& file, const std::vector<NamedArray>& a
         clips.bytes.insert(clips.bytes.end(), piece.begin(), piece.end());
       });
     } else {
-      read_reals(i, [&](std::span<const float> piece) { add_reals(arrays[i].name, piece, clips.reals); });
+      const std::size_t first = clips.reals.size();
+      read_reals(i, [&](std::span<const float> piece) { add_reals(arrays[i], first, piece, clips.reals); });
     }
   }
   return clips;

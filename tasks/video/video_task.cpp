@@ -101,7 +101,12 @@ std::array<Index, 2> VideoTask::frame_size() const {
 SequenceData VideoTask::data() const {
   const auto [height, width] = frame_size();
   const Index pixels = height * width;
-  return {.features = pixels, .values = pixels, .height = height, .width = width, .every_step = true};
+  return {.features = pixels,
+          .values = pixels,
+          .height = height,
+          .width = width,
+          .every_step = true,
+          .is_forecast = true};
 }
 
 void VideoTask::load() const {

@@ -9,6 +9,7 @@
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
+#include "orthornn/io/hdf5.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -229,6 +230,27 @@ TEST_CASE("where model.h5 alone is damaged, the refusal says how to go on from b
   const ProgramResult resumed = run(resume);
   check_success(resumed);
   CHECK_THAT(resumed.output, contains("going on from '" + best.string()));
+}
+
+TEST_CASE("a file whose numbers are damaged is refused, and the refusal says how to go on", "[cli][resume]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", last = out / "model.h5", best = out / "best.h5";
+  check_success(run(train_copying(out, {"--steps", "4", "--eval-every", "3", "--schedule", "constant"})));
+  const auto check_way = [&](const fs::path& file, const std::string& way) {
+    const std::string whole = content(file);
+    const Tensor<float> numbers = Hdf5Reader(file).read<float>("parameters/readout/weight");
+    const std::size_t place =
+        whole.find(std::string(reinterpret_cast<const char*>(numbers.data()), 8 * sizeof(float)));
+    REQUIRE(place != std::string::npos);
+    std::string damaged = whole;
+    damaged[place] = static_cast<char>(damaged[place] ^ 1);
+    std::ofstream(file, std::ios::binary) << damaged;
+    check_refused(run({"train", "--resume", "--steps", "6", "--out", out.string()}), 1,
+                  {"checksum", "Rename '" + file.string() + "' to go on " + way});
+    std::ofstream(file, std::ios::binary) << whole;
+  };
+  check_way(last, "from '" + best.string());
+  check_way(best, "without it");
 }
 
 TEST_CASE("a model that another program has locked is not said to be removed", "[cli][resume]") {

@@ -119,6 +119,16 @@ TEST_CASE("orthogonal convolutions of frames are trained and inspected", "[cli][
                 {"orthogonal_conv", "frames of 7 x 8", "height = 8"});
 }
 
+TEST_CASE("layers that read the next frame are refused", "[cli][video]") {
+  const TemporaryFolder folder;
+  const fs::path config = write_text(folder / "both-ways.toml",
+                                     "task = 'video'\n[[layer]]\nkind = 'bidirectional'\n"
+                                     "[[layer.layers]]\nkind = 'convneru'\nhidden_size = 2\n");
+  check_refused(
+      run({"train", "--config", config.string(), "--steps", "1", "--out", (folder / "run").string()}), 2,
+      {"backward in time", "use layers that read forward"});
+}
+
 TEST_CASE("frames ahead are refused for a model of another task", "[cli][video]") {
   const TemporaryFolder folder;
   const std::string out = (folder / "run").string();

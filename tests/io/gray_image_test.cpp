@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "io/png.hpp"
 #include "orthornn/core/error.hpp"
@@ -96,6 +98,17 @@ TEST_CASE("hostile images are refused", "[image]") {
     changed[i] = static_cast<char>(changed[i] ^ 0x55);
     CHECK(!image_refusal(changed).empty());
   }
+  // The header of an image of 4 x 4 pixels, and the pixels of one of 8 x 4.
+  const auto png_of = [](Index height) {
+    return png::still({.height = height,
+                       .width = 4,
+                       .pixels = std::vector<std::uint8_t>(static_cast<std::size_t>(4 * height), 7)});
+  };
+  constexpr std::size_t header = 33;
+  CHECK_THAT(image_refusal(png_of(4).substr(0, header) + png_of(8).substr(header)),
+             contains("more than the 20 bytes"));
+  CHECK_THAT(image_refusal(png_of(8).substr(0, header) + png_of(4).substr(header)),
+             contains("40 bytes are expected, and 20 can be read"));
   CHECK_THAT(image_refusal("P5 100000 100000 255\n"), contains("100000 x 100000") && contains("2^26"));
   CHECK_THAT(image_refusal("P5 0 4 255\n"), contains("4 x 0"));
   CHECK_THAT(image_refusal("P5 99999999999 1 255\n"), contains("more than 10 digits"));

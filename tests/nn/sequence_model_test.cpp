@@ -309,6 +309,16 @@ TEST_CASE("a layer that reads backward allows no generation and no readout of th
 }
 
 TEST_CASE("the model of a task's data has its ends", "[nn]") {
+  const SequenceData forecast{.features = 2, .values = 2, .every_step = true, .is_forecast = true};
+  CHECK(model_for(forecast, {Gru{3}}).cells.size() == 1);
+  const LayerOptions both_ways = Bidirectional{{Gru{3}}};
+  CHECK(model_for({.features = 2, .values = 2, .every_step = true}, {both_ways}).cells.size() == 1);
+  for (const LayerOptions& ahead : {both_ways, LayerOptions(Residual{{both_ways, Linear{2}}})}) {
+    CHECK_THAT(error_message<ValueError>([&] {
+                 model_for(forecast, {Gru{2}, ahead});
+               }),
+               contains("backward in time"));
+  }
   const ModelOptions symbols = model_for({.symbols = 7, .classes = 5, .every_step = true}, {Gru{3}});
   CHECK(std::get<OneHot>(symbols.input).symbols == 7);
   CHECK(std::get<EveryStep>(symbols.readout).outputs == 5);

@@ -1,6 +1,9 @@
 #include "tasks/video/own_clips.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -173,9 +176,21 @@ TEST_CASE("hostile arrays of frames are refused in a sentence", "[video][own-vid
   CHECK_THAT(of_npy("|u1", "99999999999, 7, 9", one), contains("does not fit"));
   CHECK_THAT(of_npy("|u1", "999999999999999, 999999999999999, 9", one), contains("larger than any memory"));
   CHECK_THAT(of_npy("<f4", "1, 7, 9", raw_bytes(std::vector<float>(clip_pixels, 255.0F))),
-             contains("pixel 0 is 255") && contains("divide"));
-  CHECK_THAT(of_npy("<f4", "1, 7, 9", raw_bytes(std::vector<float>(clip_pixels, std::nanf("")))),
-             contains("nan"));
+             contains("pixel [0, 0, 0] is 255") && contains("divide"));
+  for (const float wrong : {std::nanf(""), -0.5F}) {
+    std::vector<float> pixels(2 * clip_pixels);
+    pixels[clip_pixels + 9 + 2] = wrong;
+    CHECK_THAT(of_npy("<f4", "2, 1, 7, 9", raw_bytes(pixels)),
+               contains(fmt::format("pixel [1, 0, 1, 2] is {}", wrong)) && !contains("divide"));
+  }
+  for (const char* shape : {"-1, 7, 9", "1x, 7, 9", "1 7, 9", "1*1, 7, 9", "1, 7.0, 9", "1,, 7, 9"})
+    CHECK_THAT(of_npy("|u1", shape, one), contains("whole numbers with commas"));
+  CHECK_THAT(of_npy("|u1", "1, 7, 9", one, "Maybe"), contains("'fortran_order'"));
+  CHECK(read_own_clips(write_text(folder / "old.npy", npy("|u1", "1L, 7L, 9L,", one)), 1).bytes.size() ==
+        static_cast<std::size_t>(clip_pixels));
+  std::string version_9 = npy("|u1", "1, 7, 9", one);
+  version_9[6] = 9;
+  CHECK_THAT(clip_refusal(write_text(folder / "a.npy", version_9)), contains("version 9"));
   CHECK_THAT(clip_refusal(write_text(folder / "b.npy", "\x93NUMPY")), contains("no array of NumPy"));
   CHECK_THAT(clip_refusal(write_text(folder / "c.npz", "no archive")), contains("no .npz file"));
   write_npz(folder / "d.npz", {{"a", npy("|u1", "1, 7, 9", one)},

@@ -70,6 +70,7 @@ TEST_CASE("Sequences of different lengths and symbols are read from arrays", "[s
   task.load();
   CHECK(task.data().symbols == 3);
   CHECK(task.data().classes == 3);
+  CHECK(task.data().is_forecast);
   CHECK(task.length() == 2);
   Batch batch;
   task.evaluation_batch(HeldOut::test, 0, batch);

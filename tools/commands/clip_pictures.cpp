@@ -130,10 +130,10 @@ Picture picture_of(const std::string& title, const std::string& caption, const G
 
 }  // namespace
 
-void check_ahead(const std::string& file, const Task* task) {
+void check_ahead(const std::string& file, const Task* task, const std::string& name) {
   if (task != nullptr && predicts_frames(task->data())) return;
   throw UsageError(fmt::format("--ahead is for models of frames, and '{}' is of {}", file,
-                               task == nullptr ? "no task" : fmt::format("the task {}", task->name())));
+                               name.empty() ? "no task" : "the task " + name));
 }
 
 std::vector<Picture> clip_pictures(const std::filesystem::path& file, const Task& task) {

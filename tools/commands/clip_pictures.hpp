@@ -15,8 +15,9 @@ inline bool predicts_frames(const SequenceData& data) {
          data.values == data.features;
 }
 
-/// Throws UsageError for --ahead and a model of another task than one of frames, or of none.
-void check_ahead(const std::string& file, const Task* task);
+/// Throws UsageError for --ahead and a model of another task than one of frames. `task` may be null where no
+/// task was found, and `name` is what the file calls it; empty: no task.
+void check_ahead(const std::string& file, const Task* task, const std::string& name);
 
 /// Test clips and what the model in a file predicts of them: for each a row of frames and an animation.
 /// Throws FileError for a file without such a model, and as the task where it has no data.

@@ -52,7 +52,7 @@ std::unique_ptr<Task> with_length(const Task& task, const std::vector<LayerOptio
 
 /// Throws UsageError where the clips have no so many frames, or where the model cannot go on from them.
 void check_frames_ahead(const Model<float>& model, const std::string& file, const Task& task, Index ahead) {
-  check_ahead(file, &task);
+  check_ahead(file, &task, task.name());
   const auto* frames = dynamic_cast<const SequenceModel<float>*>(&model);
   if (frames == nullptr) throw UsageError("--ahead is for models of one sequence");
   check_reads_forward("--ahead", file, *frames);
@@ -89,8 +89,8 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
       .batch = info.batch, .seed = info.seed, .input_order = info.permutation, .parts = info.parts};
   data.files.add_to(of_task);
   const std::unique_ptr<Task> task = make_task(info.task_config, of_task);
-  if (source.ahead > 0) check_frames_ahead(*model, source.model, *task, source.ahead);
   data.with_reason([&] {
+    if (source.ahead > 0) check_frames_ahead(*model, source.model, *task, source.ahead);
     const Progress reading("reading the data");
     task->load();
   });

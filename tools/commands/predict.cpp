@@ -144,7 +144,7 @@ int predict(const PredictSettings& settings) {
   const SequenceData data = task != nullptr ? task->data() : SequenceData();
   const bool has_frames = predicts_frames(data);
   if (settings.ahead > 0) {
-    check_ahead(settings.model, task.get());
+    check_ahead(settings.model, task.get(), info.task_name);
     check_reads_forward("--ahead", settings.model, *model);
   }
   std::vector<PredictInput> inputs;

@@ -145,6 +145,9 @@ struct SequenceData {
   /// True where each target is a sequence of its own, of another length than its source; `classes` are then
   /// the symbols of both batch_names::target and batch_names::classes.
   bool pairs = false;
+  /// True where targets are what is read at later steps. A model of layers that read backward in time would
+  /// see the answer before it gives it.
+  bool is_forecast = false;
 };
 
 }  // namespace orthornn

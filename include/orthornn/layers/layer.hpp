@@ -91,6 +91,8 @@ struct LayerTraits {
   bool is_recurrence = false;
   /// Whether it draws at random in training.
   bool draws_noise = false;
+  /// Whether an output depends on later steps.
+  bool reads_ahead = false;
 };
 template <class Options>
 constexpr LayerTraits layer_traits() {

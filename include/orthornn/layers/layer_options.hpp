@@ -40,6 +40,8 @@ struct Residual {
 /// Options of a BidirectionalLayer, whose two layers have equal options and parameters of their own.
 struct Bidirectional {
   static constexpr const char* name = "bidirectional";  ///< Name in files.
+  /// What models ask of these layers before there is one.
+  static constexpr LayerTraits traits{.reads_ahead = true};
   /// Layers, one on the other, of each direction; at least one.
   std::vector<LayerOptions> layers;
 
@@ -112,6 +114,9 @@ bool is_recurrence(const LayerOptions& options);
 
 /// Whether one of these layers or of their inner layers draws random numbers in training.
 bool draws_noise(const std::vector<LayerOptions>& layers);
+
+/// Whether an output of one of these layers or of their inner layers depends on later steps.
+bool reads_ahead(const std::vector<LayerOptions>& layers);
 
 /// Adds the parameters of a layer to the set, without making the layer. Parameters of inner layers are named
 /// PREFIX/0/.., PREFIX/1/.., or PREFIX/forward/0/.. and PREFIX/backward/0/.., and so on. Throws ValueError

@@ -34,6 +34,7 @@ struct ModelOptions {
 
 /// Options of a model of these layers, with the input, the readout and the loss that the data need. Frames at
 /// every step are answered at each pixel (EveryPixel), where the last layer has a state for each pixel.
+/// Throws ValueError for a forecast by layers that read later steps.
 ModelOptions model_for(const SequenceData& data, std::vector<LayerOptions> cells);
 
 /// Names, shapes and kinds of the parameters of a SequenceModel of these options, without memory for them.
