@@ -245,8 +245,9 @@ TEST_CASE("a file whose numbers are damaged is refused, and the refusal says how
     std::string damaged = whole;
     damaged[place] = static_cast<char>(damaged[place] ^ 1);
     std::ofstream(file, std::ios::binary) << damaged;
-    check_refused(run({"train", "--resume", "--steps", "6", "--out", out.string()}), 1,
-                  {"checksum", "Rename '" + file.string() + "' to go on " + way});
+    check_refused(
+        run({"train", "--resume", "--steps", "6", "--out", out.string()}), 1,
+        {"parameters/readout/weight", "it is damaged", "Rename '" + file.string() + "' to go on " + way});
     std::ofstream(file, std::ios::binary) << whole;
   };
   check_way(last, "from '" + best.string());
