@@ -140,19 +140,21 @@ GrayImage read_png(const ImageFile& file) {
   const auto height = static_cast<std::size_t>(image.height), width = static_cast<std::size_t>(image.width),
              bits = static_cast<std::size_t>(parts.bits), row = (width * bits + 7) / 8 + 1;
   // Deflate makes nothing 1032 times smaller, and a header may promise anything.
-  uLongf found = height * row;
-  if (found / 1032 > parts.packed.size()) file.fail_cut_off();
-  std::vector<std::uint8_t> raw(found);
+  const std::size_t expected = height * row;
+  if (expected / 1032 > parts.packed.size()) file.fail_cut_off();
+  // With room for one byte more: only then can more pixels be told from a stream that is cut off.
+  std::vector<std::uint8_t> raw(expected + 1);
+  uLongf found = raw.size();
   const int end =
       uncompress(raw.data(), &found, parts.packed.data(), static_cast<uLong>(parts.packed.size()));
-  if (end == Z_BUF_ERROR && found == raw.size())
+  if (found > expected)
     file.fail(fmt::format("its pixels take more than the {} bytes of its size; use another copy of the image",
-                          raw.size()));
-  if (end != Z_OK || found != raw.size())
+                          expected));
+  if (end != Z_OK || found != expected)
     file.fail(
         fmt::format("its pixels are damaged or cut off: {} bytes are expected, and {} can be read; use "
                     "another copy of the image",
-                    raw.size(), found));
+                    expected, found));
   image.pixels.resize(height * width);
   const unsigned most = (1U << bits) - 1;
   ByteView above;

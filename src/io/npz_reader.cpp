@@ -90,7 +90,7 @@ std::string_view between(std::string_view text, std::string_view before, std::st
 
 /// "(3, 4)" or "(3,)" without its brackets. Python 2 wrote "(3L, 4L)".
 Shape parse_shape(const std::string& name, std::string_view text) {
-  const std::string_view whole = text;
+  const std::string_view whole = text.substr(0, 100);  // as much as a message shows
   const auto skip_spaces = [&] { text.remove_prefix(std::min(text.find_first_not_of(' '), text.size())); };
   Shape shape;
   Index count = 1;

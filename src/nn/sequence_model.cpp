@@ -73,9 +73,8 @@ typename StackLayer<T>::Layers make_cells(ParameterSet<T>& parameters, const Mod
 ModelOptions model_for(const SequenceData& data, std::vector<LayerOptions> cells) {
   if (data.is_forecast && reads_ahead(cells)) {
     throw ValueError(
-        "a layer reads backward in time, and the targets are what is read at later steps, so it would see "
-        "the "
-        "answer before it is given; use layers that read forward");
+        "a layer reads backward in time, and so sees the targets, which are what is read at later steps; use "
+        "layers that read forward");
   }
   const Index outputs = data.classes > 0 ? data.classes : data.values;
   ModelOptions options{.cells = std::move(cells)};

@@ -109,6 +109,12 @@ TEST_CASE("hostile images are refused", "[image]") {
              contains("more than the 20 bytes"));
   CHECK_THAT(image_refusal(png_of(8).substr(0, header) + png_of(4).substr(header)),
              contains("40 bytes are expected, and 20 can be read"));
+  // All pixels are there, and of their checksum two bytes are missing.
+  CHECK_THAT(
+      image_refusal(from_hex(
+          "89504e470d0a1a0a0000000d49484452000000040000000408000000008c9ac1a20000000c49444154789c6360070206"
+          "5402000474c2d966cd0000000049454e44ae426082")),
+      contains("cut off"));
   CHECK_THAT(image_refusal("P5 100000 100000 255\n"), contains("100000 x 100000") && contains("2^26"));
   CHECK_THAT(image_refusal("P5 0 4 255\n"), contains("4 x 0"));
   CHECK_THAT(image_refusal("P5 99999999999 1 255\n"), contains("more than 10 digits"));

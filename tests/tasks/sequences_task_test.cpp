@@ -87,6 +87,7 @@ TEST_CASE("A task of a file is made again from config and parts, and needs no da
   const SequencesTask task({.data = file, .batch = 4});
   task.load();
   CHECK(task.data().values == 1);
+  CHECK_FALSE(task.data().is_forecast);
   const TaskSource source{.batch = 4, .seed = 1, .parts = task.parts()};
   const auto again = make_task(task.config(), source);
   CHECK(again->config() == task.config());

@@ -48,24 +48,21 @@ ModelFileInfo info_of_last(const std::filesystem::path& last, const std::filesys
   }
 }
 
-/// Restores the trainer. Where that file alone is refused, the error says how to go on from the other one.
+/// Restores the trainer. Where that file is refused and the other one is not, the error says how to go on
+/// from that one.
 void restore_or_name_way(const std::filesystem::path& file, const std::filesystem::path& other,
-                         Trainer& trainer) {
+                         bool other_is_sound, Trainer& trainer) {
   try {
     restore(file, trainer);
   } catch (const FileError& error) {
-    try {
-      check_resumable(other, trainer);
-    } catch (const Error&) {
-      throw error;
-    }
+    if (!other_is_sound) throw;
     throw FileError(
         fmt::format("{}. Rename '{}' to go on from '{}'", error.what(), file.string(), other.string()));
   }
 }
 
 /// Throws FileError where numbers of the best model are damaged: they are read when the training has ended.
-/// What the trainer's model has is overwritten.
+/// The trainer's model gets these numbers, which `restore` overwrites.
 void check_best_numbers(const std::filesystem::path& file, Trainer& trainer) {
   try {
     load_parameters(file, trainer.model());
@@ -97,7 +94,7 @@ void SavedTraining::resume(Trainer& trainer) const {
   // The best state is saved first, so a run that was killed between the two saves goes on from there.
   const bool from_best = best_info && (!last_info || *best_info->steps > *last_info->steps);
   if (best_info && !from_best) check_best_numbers(best, trainer);
-  restore_or_name_way(from_best ? best : last, from_best ? last : best, trainer);
+  restore_or_name_way(from_best ? best : last, from_best ? last : best, last_info && best_info, trainer);
   if (best_info) {
     trainer.set_best(best_info->best);
   } else if (trainer.best() && trainer.best()->step == trainer.steps()) {
