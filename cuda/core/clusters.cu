@@ -25,9 +25,7 @@ bool current_device_has_clusters() {
                              static_cast<int>(shape.shared)));
   cudaLaunchAttribute attribute{};
   const cudaLaunchConfig_t config = launch_config(shape, nullptr, attribute);
-  int clusters = 0;
-  check(cudaOccupancyMaxActiveClusters(&clusters, function, &config));
-  return clusters > 0;
+  return clusters_with_room(function, config) > 0;
 }
 
 }  // namespace orthornn::cuda

@@ -121,7 +121,8 @@ struct Row {
   __device__ __forceinline__ void read(unsigned round, T (&x)[at_once]) const {
     for_packs(round, [&](unsigned i, unsigned c) {
       if (c + pack <= class_count) {
-        const Pack<T, pack> numbers = load_pack_past_l1<pack>(y + c);
+        // Where a thread has a row to itself, its next number lies in the same line of L1.
+        const Pack<T, pack> numbers = lanes == 1 ? load_pack<pack>(y + c) : load_pack_past_l1<pack>(y + c);
         Pack<T, pack> biases{};
         if (bias != nullptr) biases = load_pack<pack>(bias + c);
 #pragma unroll

@@ -1,6 +1,7 @@
 #include "orthornn/nn/model.hpp"
 
 #include "core/for_each.hpp"
+#include "core/overlap.hpp"
 #include "pointwise/matrices.hpp"
 
 namespace orthornn {
@@ -51,15 +52,21 @@ BatchLoss Model<T>::read_loss() const {
 
 template <class T>
 BatchLoss Model<T>::loss(const Batch& batch) {
-  prepare();
-  loss_of_prepared(batch);
+  {
+    const Overlap overlap(device());
+    prepare();
+    loss_of_prepared(batch);
+  }
   return read_loss();
 }
 
 template <class T>
 BatchLoss Model<T>::loss_and_gradient(const Batch& batch) {
-  prepare();
-  loss_and_gradient_of_prepared(batch);
+  {
+    const Overlap overlap(device());
+    prepare();
+    loss_and_gradient_of_prepared(batch);
+  }
   return read_loss();
 }
 

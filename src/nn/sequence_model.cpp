@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/fields_json.hpp"
+#include "core/overlap.hpp"
 #include "nn/sequences.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -241,8 +242,12 @@ template <class T>
 void SequenceModel<T>::run_layers(const Batch& batch, const ModelState<T>* initial, bool training) {
   check_initial(initial);
   saved_.clear();
-  input_ = first_input(batch);
-  if (training) input_.noise = this->noise();
+  // The cells need not be prepared yet.
+  Overlap(this->device()).beside([&] {
+    input_ = first_input(batch);
+    if (training) input_.noise = this->noise();
+    cells_input_ = embedding_ ? input_.with_vectors(embedding_->forward(input_, {}, {}, saved_)) : input_;
+  });
   last_views_.clear();
   start_views_.clear();
   for (std::size_t i = 0; i < last_states_.size(); ++i) {
@@ -250,7 +255,6 @@ void SequenceModel<T>::run_layers(const Batch& batch, const ModelState<T>* initi
     last_views_.push_back(last_states_[i]);
     if (initial) start_views_.push_back((*initial)[i].view());
   }
-  cells_input_ = embedding_ ? input_.with_vectors(embedding_->forward(input_, {}, {}, saved_)) : input_;
   readout_input_ = readout_input(cells_.forward(cells_input_, start_views_, last_views_, saved_));
   readout_.forward(readout_input_, {}, {}, saved_);
   const TensorView<T> outputs = saved_.top<T>();

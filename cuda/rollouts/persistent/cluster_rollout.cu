@@ -44,15 +44,14 @@ ClusterKernel kernel() {
 
 /// As few sequences a cluster as can be carried in the fewest turns: their multiplications are what a step
 /// takes. One group where registers have room for the sums of all its sequences: each waits for an exchange
-/// of its own. With eight blocks the list begins with two sequences twice: few_sequences_rollout carries one.
+/// of its own. The list begins with two sequences: few_sequences_rollout carries one.
 template <Direction direction, int Size, int Blocks>
 void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
-  constexpr int fewest = Blocks < 8 ? 1 : 2;
   static const ClusterKernel kernels[] = {
-      kernel<direction, Size, Blocks, fewest>(), kernel<direction, Size, Blocks, 2>(),
-      kernel<direction, Size, Blocks, 4>(),      kernel<direction, Size, Blocks, 5>(),
-      kernel<direction, Size, Blocks, 6>(),      kernel<direction, Size, Blocks, 9>(),
-      kernel<direction, Size, Blocks, 4, 3>(),   kernel<direction, Size, Blocks, 8, 2>()};
+      kernel<direction, Size, Blocks, 2>(),   kernel<direction, Size, Blocks, 4>(),
+      kernel<direction, Size, Blocks, 5>(),   kernel<direction, Size, Blocks, 6>(),
+      kernel<direction, Size, Blocks, 9>(),   kernel<direction, Size, Blocks, 4, 3>(),
+      kernel<direction, Size, Blocks, 8, 2>()};
   const ClusterKernel& smallest = *std::ranges::min_element(
       kernels, {}, [&](const ClusterKernel& k) { return k.turns(gpu, arguments.batch); });
   LaunchShape shape = smallest.of_cluster;
