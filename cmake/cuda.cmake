@@ -39,14 +39,15 @@ if(ORTHORNN_CUDA_BACK_END STREQUAL "EMULATED")
   emulate_cuda(${kernels})
   # The emulator has no instructions that move matrices of 16 bits or multiply tf32, no stores to other blocks,
   # and no barriers of a part of a block. Of cuSOLVER it has the LU decomposition alone.
-  set(ORTHORNN_CUDA_LEFT_OUT "cuda/((delta/chunked_delta_product|rollouts/persistent/(grid|few_sequences)_rollout|layers/((lstm|gru)_rollout|frame_(convolution|kernel_gradient)))\\.cu|linalg/decompositions\\.cpp)$")
+  set(ORTHORNN_CUDA_LEFT_OUT "cuda/((delta/chunked_delta_product|rollouts/persistent/(grid|few_sequences)_rollout|linalg/split_gemm|layers/((lstm|gru)_rollout|frame_(convolution|kernel_gradient)))\\.cu|linalg/decompositions\\.cpp)$")
   set(ORTHORNN_CUDA_LIBRARIES $<BUILD_INTERFACE:cuda_emulator>)
   target_link_libraries(orthornn_cuda_flags INTERFACE orthornn_flags)
 elseif(ORTHORNN_CUDA_BACK_END STREQUAL "GPU")
-  set(ORTHORNN_CUDA_LEFT_OUT "cuda/(delta/without_chunks|linalg/without_decompositions|rollouts/persistent/without_(grid|few_sequences)|layers/without_(gated_grid|frame_kernels))\\.cpp$")
+  set(ORTHORNN_CUDA_LEFT_OUT "cuda/(delta/without_chunks|linalg/without_(decompositions|split_gemm)|rollouts/persistent/without_(grid|few_sequences)|layers/without_(gated_grid|frame_kernels))\\.cpp$")
   # The kernels of the chunked delta product compile for long: each kind of product and size of keys is a source of its
   # own. cmake/stages.cmake adds them to their stage.
   set(ORTHORNN_CUDA_GENERATED_delta)
+  set(warpgroup_sources ${PROJECT_SOURCE_DIR}/cuda/linalg/split_gemm.cu)
   set(kinds bfloat16 tf32 fp32)
   set(products Bfloat16Product FloatProduct<false> FloatProduct<true>)
   foreach(kind product IN ZIP_LISTS kinds products)
@@ -54,14 +55,16 @@ elseif(ORTHORNN_CUDA_BACK_END STREQUAL "GPU")
       set(source ${PROJECT_BINARY_DIR}/cuda/delta/chunked_${kind}_${key}.cu)
       configure_file(${PROJECT_SOURCE_DIR}/cuda/delta/chunked_kernels.cu.in ${source} @ONLY)
       list(APPEND ORTHORNN_CUDA_GENERATED_delta ${source})
-      # The instructions of warpgroups are those of compute capability 9.0a alone, so 9.0 does not have them. A GPU takes
-      # the code that is nearest to it.
-      if(kind STREQUAL "bfloat16" AND
-         CMAKE_CUDA_ARCHITECTURES MATCHES "(^|;)(90(-real|-virtual)?|native|all|all-major)(;|$)")
-        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-gencode=arch=compute_90a,code=sm_90a")
+      if(kind STREQUAL "bfloat16")
+        list(APPEND warpgroup_sources ${source})
       endif()
     endforeach()
   endforeach()
+  # The instructions of warpgroups are those of compute capability 9.0a alone, so 9.0 does not have them. A GPU takes the
+  # code that is nearest to it.
+  if(CMAKE_CUDA_ARCHITECTURES MATCHES "(^|;)(90(-real|-virtual)?|native|all|all-major)(;|$)")
+    set_source_files_properties(${warpgroup_sources} PROPERTIES COMPILE_OPTIONS "-gencode=arch=compute_90a,code=sm_90a")
+  endif()
   # One CUDA runtime a process: a shared library shares it with the program that uses it.
   if(BUILD_SHARED_LIBS)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)

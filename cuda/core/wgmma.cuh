@@ -63,10 +63,10 @@ __device__ __forceinline__ void take_registers() {
 
 /// Starts d [64, N] += a b, or d = a b, where a [64, 16] is in registers: N / 8 tiles of four numbers a
 /// thread. b [16, N] has sixteen rows of its tile (`over_rows`), or the transposes of N rows of sixteen
-/// numbers. N is 16, 32, 64 or 128.
+/// numbers. N is 16, 32, 64, 96 or 128.
 template <int N, bool over_rows, bool add>
 __device__ __forceinline__ void multiply(float (*d)[4], const unsigned (&a)[4], std::uint64_t b) {
-  static_assert(N == 16 || N == 32 || N == 64 || N == 128);
+  static_assert(N == 16 || N == 32 || N == 64 || N == 96 || N == 128);
   if constexpr (N == 16) {
     ORTHORNN_WGMMA_ASM(
         "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %14, 0;\n\t"
@@ -90,6 +90,15 @@ __device__ __forceinline__ void multiply(float (*d)[4], const unsigned (&a)[4], 
         "%21, "
         "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, %37;\n\t}"
         : ORTHORNN_SUMS_8(0)
+        : ORTHORNN_OPERANDS);
+  } else if constexpr (N == 96) {
+    ORTHORNN_WGMMA_ASM(
+        "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %54, 0;\n\t"
+        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
+        "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "
+        "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, {%48, %49, %50, %51}, %52, p, 1, 1, %53;\n\t}"
+        : ORTHORNN_SUMS_8(0), ORTHORNN_SUMS_4(8)
         : ORTHORNN_OPERANDS);
   } else {
     ORTHORNN_WGMMA_ASM(

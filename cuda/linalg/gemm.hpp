@@ -6,7 +6,7 @@
 
 namespace orthornn::cuda {
 
-/// As orthornn::gemm, by cuBLAS.
+/// As orthornn::gemm, by cuBLAS or split_gemm.
 template <class T>
 void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Precision precision);
 

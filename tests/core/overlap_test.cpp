@@ -16,14 +16,14 @@ using namespace orthornn::testing;
 namespace {
 
 /// So many numbers that a copy of them can be overtaken.
-constexpr Index count = Index{1} << 22;
+constexpr Index numbers = Index{1} << 22;
 
 struct Arrays {
   explicit Arrays(Device device)
       : ones(filled(1, device)), a(filled(0, device)), b(filled(0, device)), c(filled(0, device)) {}
 
   static Tensor<float> filled(float x, Device device) {
-    Tensor<float> host(Shape{count});
+    Tensor<float> host(Shape{numbers});
     std::fill(host.begin(), host.end(), x);
     return host.copy(device);
   }

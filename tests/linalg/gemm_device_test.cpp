@@ -1,5 +1,10 @@
+#include <algorithm>
 #include <initializer_list>
+#include <type_traits>
 
+#include "core/back_end.hpp"
+#include "cuda/core/device.hpp"
+#include "cuda/linalg/split_gemm.hpp"
 #include "linalg/gemm.hpp"
 #include "orthornn/core/convert.hpp"
 #include "support/catch.hpp"
@@ -41,6 +46,13 @@ struct AlignedMatrix {
     return Operand<T>(MatrixView<const T>(of.data(), rows, cols, of.shape()[1], of.device()), is_transposed);
   }
 };
+
+template <class T>
+Tensor<T> as(const Tensor<float>& numbers) {
+  Tensor<T> result(numbers.shape());
+  std::ranges::copy(numbers, result.begin());
+  return result;
+}
 
 /// Calls check(left, right, result) for products of odd sizes.
 template <class Check>
@@ -86,6 +98,41 @@ TEST_CASE("a sum over many columns in tf32 is right where they begin at no multi
     return result.copy(Device::cpu());
   };
   CHECK(relative_error(product(Precision::tf32), product(Precision::fp32)) <= 0x1p-11);
+}
+
+TEST_CASE("a long sum of products of floats on tensor cores is as right as one of floats", "[linalg][cuda]") {
+  const auto device = gpu();
+  if (!device || is_emulated(*device)) return;
+  if constexpr (has_cuda_bodies) {
+    // Tiles of both shapes, sides that fill them and sides that do not, columns that begin at multiples of
+    // 16, 8 and 4 bytes, and sums that end within a chunk.
+    for (const ProductSizes s :
+         {ProductSizes{190, 190, 60'001}, {301, 258, 30'003}, {512, 256, 20'000}, {254, 382, 25'007}}) {
+      // Where all numbers are positive, nothing makes up for what is cut off.
+      for (const double mean : {0.0, 2.0}) {
+        CAPTURE(s.rows, s.cols, s.depth, mean);
+        const auto numbers = [&](Index rows, std::uint64_t seed) {
+          Tensor<float> x = normal_tensor<float>({s.depth, rows}, seed);
+          for (float& number : x) number += static_cast<float>(mean);
+          return x;
+        };
+        const Tensor<float> a = numbers(s.rows, 1), b = numbers(s.cols, 2),
+                            c = normal_tensor<float>({s.cols, s.rows}, 3);
+        const auto product = [&]<class T>(std::type_identity<T>) {
+          const Tensor<T> left = as<T>(a).copy(*device), right = as<T>(b).copy(*device);
+          Tensor<T> result = as<T>(c).copy(*device);
+          gemm<T>(0.5, Operand<T>(columns_of(left)), transposed(columns_of(right)), 2, columns_of(result));
+          return result.copy(Device::cpu());
+        };
+        const Tensor<double> expected = product(std::type_identity<double>());
+        const Tensor<float> found = product(std::type_identity<float>());
+        // cuBLAS's sums of floats are off by 2e-7 to 2e-6 here.
+        CHECK(relative_error(as<double>(found), expected) <= 0x1p-20);
+        CHECK(std::ranges::equal(found, product(std::type_identity<float>())));
+        if (cuda::has_clusters(*device)) CHECK(cuda::takes_split_gemm(*device, s.rows, s.cols, s.depth));
+      }
+    }
+  }
 }
 
 // Slow: the emulator takes minutes for them, and has no products of bfloat16.

@@ -1,11 +1,9 @@
 #pragma once
 // Operands of mma.sync for a product of Q with the state whose numbers are sums of bfloat16.
 
-#include <cuda_bf16.h>
-
-#include <cstring>
 #include <type_traits>
 
+#include "cuda/core/bf16_terms.cuh"
 #include "cuda/core/ptx.cuh"
 #include "orthornn/core/shape.hpp"
 
@@ -28,31 +26,19 @@ struct GridOperands {
   /// Instructions of 16 columns in a chunk.
   static constexpr int depths = chunk / 16;
 
-  /// Term `term` of two numbers.
-  static __device__ __forceinline__ unsigned term_of(float x, float y, int term) {
-    __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
-    for (int i = 0; i < term; ++i) {
-      x -= __low2float(pair);
-      y -= __high2float(pair);
-      pair = __floats2bfloat162_rn(x, y);
-    }
-    unsigned bits;
-    memcpy(&bits, &pair, sizeof bits);
-    return bits;
-  }
   /// Register i of A: row g + 8 (i % 2), two columns. `read(row, column)` counts from the fragment's first
   /// row and the chunk's first column.
   template <class Read>
   static __device__ __forceinline__ unsigned left(int depth, int term, int i, int g, int l,
                                                   const Read& read) {
     const int row = g + i % 2 * 8, column = l * lane_numbers + depth * 4 + i / 2 * 2;
-    return term_of(read(row, column), read(row, column + 1), term);
+    return bf16_term_of(read(row, column), read(row, column + 1), term);
   }
   /// A number of the state as blocks exchange it, where each has a word: both of two terms, or a float, which
   /// three terms would not fit into.
   static __device__ __forceinline__ unsigned word_of(float x) {
     static_assert(Terms > 1);
-    return Terms == 2 ? term_of(x, x - __low2float(__floats2bfloat162_rn(x, x)), 0) : __float_as_uint(x);
+    return Terms == 2 ? bf16_term_of(x, x - __low2float(__floats2bfloat162_rn(x, x)), 0) : __float_as_uint(x);
   }
   /// Both registers of B, of each instruction and term, from what a lane has loaded.
   struct State {
@@ -73,7 +59,7 @@ struct GridOperands {
 #pragma unroll
           for (int term = 0; term < Terms; ++term) {
             registers[0][term][i] =
-                term_of(__uint_as_float(words[2 * i]), __uint_as_float(words[2 * i + 1]), term);
+                bf16_term_of(__uint_as_float(words[2 * i]), __uint_as_float(words[2 * i + 1]), term);
           }
         }
       }

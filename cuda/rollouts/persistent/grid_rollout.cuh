@@ -192,7 +192,7 @@ class GridSet {
           const bool odd = place_.g % 2 != 0;
           const float other = __shfl_xor_sync(whole_warp, odd ? x[j][p] : x[j + 1][p], 4);
           body((sequence + odd) * grid_.stride + (column & ~1),
-               odd ? Operands::term_of(other, x[j + 1][p], 0) : Operands::term_of(x[j][p], other, 0));
+               odd ? bf16_term_of(other, x[j + 1][p], 0) : bf16_term_of(x[j][p], other, 0));
         } else {
           body(sequence * grid_.stride + column, Operands::word_of(x[j][p]));
           body((sequence + 1) * grid_.stride + column, Operands::word_of(x[j + 1][p]));

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "orthornn/linalg/matrix_view.hpp"
+
+namespace orthornn::cuda {
+
+/// Whether `split_gemm` takes such a product, because it is faster than cuBLAS's: of results that are small
+/// beside the length of their sums, as the gradients of weights are, on a GPU with the instructions of
+/// compute capability 9.0a.
+bool takes_split_gemm(Device device, Index rows, Index cols, Index depth);
+
+/// c <- alpha a b^T + beta c for a [rows, depth] and b [cols, depth], as accurate as products and sums of
+/// floats, on tensor cores: numbers are sums of three bfloat16, 24 bits in all. The order of the sums depends
+/// on the sizes alone.
+void split_gemm(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
+                MatrixView<float> c);
+
+}  // namespace orthornn::cuda
