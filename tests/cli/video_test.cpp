@@ -118,6 +118,8 @@ TEST_CASE("orthogonal convolutions of frames are trained and inspected", "[cli][
   CHECK_THAT(shown.output, contains("orthogonal_conv"));
   check_refused(run(train_video(folder / "none", {"--config", tables("height = 7\n"), "--steps", "1"})), 2,
                 {"orthogonal_conv", "frames of 7 x 8", "height = 8"});
+  check_refused(run(train_video(folder / "none", {"--config", tables("kernel_size = 9\n"), "--steps", "1"})),
+                2, {"kernel_size 9 of a layer orthogonal_conv", "frames of 8 x 8", "8 or less"});
 }
 
 TEST_CASE("layers that read the next frame are refused", "[cli][video]") {
@@ -130,8 +132,6 @@ TEST_CASE("layers that read the next frame are refused", "[cli][video]") {
       {"backward in time", "use layers that read forward"});
 }
 
-TEST_CASE("frames ahead are refused for a model of another task", "[cli][video]") {
-  const TemporaryFolder folder;
 TEST_CASE("a model of videos predicts from grays alone, and names all forms that it reads", "[cli][video]") {
   const TemporaryFolder folder;
   check_success(run(train_video(folder / "run", {"--cell", "lstm", "--hidden", "2", "--steps", "1"})));
@@ -158,6 +158,8 @@ TEST_CASE("a model of videos predicts from grays alone, and names all forms that
   }
 }
 
+TEST_CASE("frames ahead are refused for a model of another task", "[cli][video]") {
+  const TemporaryFolder folder;
   const std::string out = (folder / "run").string();
   check_success(run({"train", "copying", "--delay", "5", "--hidden", "4", "--steps", "1", "--out", out}));
   const std::string model = out + "/model.h5";
