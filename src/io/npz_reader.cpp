@@ -80,27 +80,62 @@ class Member {
   std::uint64_t compressed_ = 0, size_ = 0, all_ = 0;
 };
 
-/// The text between `before` and the next `after` in a header.
-std::string_view between(std::string_view text, std::string_view before, std::string_view after) {
-  const std::size_t begin = text.find(before);
-  if (begin == std::string_view::npos) return {};
-  const std::size_t from = begin + before.size(), end = text.find(after, from);
-  return end == std::string_view::npos ? std::string_view() : text.substr(from, end - from);
+/// As much of a text as a message shows.
+std::string_view shown(std::string_view text) { return text.substr(0, 100); }
+
+void skip_spaces_of(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
 }
 
-/// "(3, 4)" or "(3,)" without its brackets. Python 2 wrote "(3L, 4L)".
-Shape parse_shape(const std::string& name, std::string_view text) {
-  const std::string_view whole = text.substr(0, 100);  // as much as a message shows
-  const auto skip_spaces = [&] { text.remove_prefix(std::min(text.find_first_not_of(' '), text.size())); };
+/// What follows "'key':" in a header, which is the text of a dictionary of Python, and may have its keys in
+/// any order. Throws FileError for a header without the key.
+std::string_view value_in(const std::string& name, std::string_view header, const char* key) {
+  for (const char quote : {'\'', '"'}) {
+    const std::string quoted = fmt::format("{0}{1}{0}", quote, key);
+    for (std::size_t at = header.find(quoted); at != std::string_view::npos;
+         at = header.find(quoted, at + 1)) {
+      std::string_view rest = header.substr(at + quoted.size());
+      skip_spaces_of(rest);
+      if (!rest.starts_with(':')) continue;  // a text that is no key
+      rest.remove_prefix(1);
+      skip_spaces_of(rest);
+      return rest;
+    }
+  }
+  refuse_array(name, fmt::format("its header has no '{}'; expected it as NumPy writes it", key));
+}
+
+/// The text between `before` and the next `after`; no value for a text that has not both.
+std::optional<std::string_view> between(std::string_view text, char before, char after) {
+  const std::size_t end = text.find(after, 1);
+  if (!text.starts_with(before) || end == std::string_view::npos) return std::nullopt;
+  return text.substr(1, end - 1);
+}
+
+/// The shape of a header: "(3, 4)" or "(3,)". Python 2 wrote "(3L, 4L)".
+Shape parse_shape(const std::string& name, std::string_view header) {
+  const std::string_view value = value_in(name, header, "shape");
+  const std::optional<std::string_view> inner = between(value, '(', ')');
+  if (!inner) {
+    refuse_array(name, fmt::format("its shape is {}; expected whole numbers with commas between, in round "
+                                   "brackets",
+                                   shown(value.substr(0, value.find_first_of("'\"}\n")))));
+  }
+  std::string_view text = *inner;
+  const std::string_view whole = shown(text);
+  const auto skip_spaces = [&] { skip_spaces_of(text); };
   Shape shape;
   Index count = 1;
+  bool has_comma = false;
   for (skip_spaces(); !text.empty(); skip_spaces()) {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
     Index size = 0;
     bool fits = digits <= 15;
     for (std::size_t i = 0; fits && i < digits; ++i) size = 10 * size + (text[i] - '0');
-    fits = fits && shape.rank() < Shape::max_rank &&
-           !__builtin_mul_overflow(count, std::max<Index>(size, 1), &count);
+    if (shape.rank() == Shape::max_rank)
+      refuse_array(name, fmt::format("its shape ({}) has more than {} axes; expected at most so many", whole,
+                                     Shape::max_rank));
+    fits = fits && !__builtin_mul_overflow(count, std::max<Index>(size, 1), &count);
     if (!fits) refuse_array(name, fmt::format("its shape ({}) is larger than any memory", whole));
     shape.append(size);
     text.remove_prefix(digits);
@@ -109,7 +144,13 @@ Shape parse_shape(const std::string& name, std::string_view text) {
     if (digits == 0 || (!text.empty() && text[0] != ',')) {
       refuse_array(name, fmt::format("its shape is ({}); expected whole numbers with commas between", whole));
     }
+    has_comma = has_comma || !text.empty();
     if (!text.empty()) text.remove_prefix(1);
+  }
+  if (shape.rank() == 1 && !has_comma) {
+    refuse_array(name, fmt::format("its shape is ({0}), which is a number and no shape; expected a comma "
+                                   "behind it: ({0},)",
+                                   whole));
   }
   return shape;
 }
@@ -199,13 +240,17 @@ Header read_header(const std::string& name, const Read& read) {
   std::string text(std::min(length, longest_header), ' ');
   if (length > longest_header || read(reinterpret_cast<std::uint8_t*>(text.data()), length) < length)
     refuse_array(name, "its header is cut off");
-  const std::string type(between(text, "'descr': '", "'"));
-  const std::string_view order = between(text, "'fortran_order': ", ",");
-  if (order != "True" && order != "False")
-    refuse_array(name, "its header has no order; expected 'fortran_order': False");
-  if (order == "True")
+  const std::string_view order = value_in(name, text, "fortran_order");
+  if (order.starts_with("True"))
     refuse_array(name, "it is in Fortran order; expected C order, as numpy.ascontiguousarray makes it");
-  Header header{.shape = parse_shape(name, between(text, "'shape': (", ")")), .kind = kind_of(name, type)};
+  if (!order.starts_with("False")) {
+    refuse_array(name, fmt::format("its 'fortran_order' is {}; expected False",
+                                   shown(order.substr(0, order.find_first_of(",}\n")))));
+  }
+  const std::string_view descr = value_in(name, text, "descr");
+  // No text between quotes is a list of fields.
+  const std::string type(between(descr, '\'', '\'').value_or(between(descr, '"', '"').value_or("")));
+  Header header{.shape = parse_shape(name, text), .kind = kind_of(name, type)};
   header.swapped = (type[0] == '>') != (std::endian::native == std::endian::big) && type[0] != '|';
   return header;
 }

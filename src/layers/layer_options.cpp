@@ -112,6 +112,12 @@ struct LayerMaker {
       throw ValueError(fmt::format("{}: its layer returns {} numbers a step, but its options say {}",
                                    options.name, layer->output_size(), expected));
     }
+    if (const bool ahead = options->traits().reads_ahead; layer->is_causal() == ahead) {
+      throw ValueError(
+          fmt::format("{0}: is_causal() of its layer is {1}, and reads_ahead of its traits is {1}; expected "
+                      "the opposite: a layer that reads later steps is not causal and has the trait",
+                      options.name, ahead));
+    }
     return layer;
   }
 

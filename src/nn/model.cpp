@@ -2,9 +2,17 @@
 
 #include "core/for_each.hpp"
 #include "core/overlap.hpp"
+#include "orthornn/core/error.hpp"
 #include "pointwise/matrices.hpp"
 
 namespace orthornn {
+
+void check_forecast(const SequenceData& data, bool reads_ahead) {
+  if (!data.is_forecast || !reads_ahead) return;
+  throw ValueError(
+      "a layer reads backward in time, and so sees the targets, which are what is read at later steps; use "
+      "layers that read forward");
+}
 
 template <class T>
 Model<T>::Model(const Execution& execution, bool draws)

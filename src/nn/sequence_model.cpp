@@ -72,11 +72,7 @@ typename StackLayer<T>::Layers make_cells(ParameterSet<T>& parameters, const Mod
 }  // namespace
 
 ModelOptions model_for(const SequenceData& data, std::vector<LayerOptions> cells) {
-  if (data.is_forecast && reads_ahead(cells)) {
-    throw ValueError(
-        "a layer reads backward in time, and so sees the targets, which are what is read at later steps; use "
-        "layers that read forward");
-  }
+  check_forecast(data, reads_ahead(cells));
   const Index outputs = data.classes > 0 ? data.classes : data.values;
   ModelOptions options{.cells = std::move(cells)};
   options.input = data.symbols > 0 ? InputOptions(OneHot{data.symbols}) : DenseInput{data.features};

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/quantity.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "orthornn/text/normalization.hpp"
@@ -141,7 +142,7 @@ std::string describe(const std::vector<SkippedLines>& skipped) {
     reasons += fmt::format("{}{} {} (first: line {})", reasons.empty() ? "" : ", ", lines.count,
                            name_of(lines.fault), lines.first_line);
   }
-  return fmt::format("{} line{} skipped: {}", total, total == 1 ? " was" : "s were", reasons);
+  return fmt::format("{} {} skipped: {}", quantity(total, "line"), total == 1 ? "was" : "were", reasons);
 }
 
 ParallelText read_parallel_text(const std::filesystem::path& path, const ParallelTextOptions& options) {

@@ -55,9 +55,15 @@ void check_metrics(const Task& task, const std::vector<Metric>& metrics) {
 
 /// What an evaluation counts in, kept so that the next one takes no memory.
 struct EvaluationMemory {
-  EvaluationMemory(Device device, const Task& task)
-      : metrics(task.metrics()), batch(device), loss(Shape{2}, device), sums(task.counters(), device) {
+  /// Throws ValueError where the model and the task do not fit one another.
+  EvaluationMemory(const Model<float>& model, const Task& task)
+      : metrics(task.metrics()),
+        batch(model.device()),
+        loss(Shape{2}, model.device()),
+        sums(task.counters(), model.device()) {
     check_metrics(task, metrics);
+    // Other models need not wait for data that a task may have to read.
+    if (model.reads_ahead()) check_forecast(task.data(), true);
   }
 
   std::vector<Metric> metrics;
@@ -133,21 +139,21 @@ std::string not_finite(double loss, double gradient_norm) {
 Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
                     const std::function<void(const Batch&, const BatchLoss&)>& look,
                     const std::function<void()>& before_batch) {
-  EvaluationMemory memory(model.device(), task);
+  EvaluationMemory memory(model, task);
   model.prepare();
   return evaluate_with(memory, model, task, set, look, before_batch);
 }
 
 /// What a training keeps on its device.
 struct Trainer::Work {
-  /// `accumulate`: batches of a step; `parameters`: their number.
-  Work(Device device, const Task& task, Index accumulate, Index parameters)
-      : record(Shape{1}, device),
-        gradients(Shape{accumulate > 1 ? parameters : 0}, device),
-        loss(Shape{2}, device),
+  /// `accumulate`: batches of a step.
+  Work(const Model<float>& model, const Task& task, Index accumulate)
+      : record(Shape{1}, model.device()),
+        gradients(Shape{accumulate > 1 ? model.parameters().count() : 0}, model.device()),
+        loss(Shape{2}, model.device()),
         // The first batch of a step, the last one and those between do not do the same.
         recorded(most_shapes * static_cast<std::size_t>(std::min<Index>(accumulate, 3))),
-        evaluation(device, task) {
+        evaluation(model, task) {
     set_zero(record.view());
   }
 
@@ -182,7 +188,7 @@ Trainer::Trainer(Model<float>& model, const Task& task, const TrainerOptions& op
       optimizer_(make_optimizer<float>(options.optimizer, model.parameters())),
       batch_(model.device()),
       scale_(Shape{2}, model.device()),
-      work_(std::make_unique<Work>(model.device(), task, options.accumulate, model.parameters().count())) {
+      work_(std::make_unique<Work>(model, task, options.accumulate)) {
   options.schedule.validate();
   check_fields("trainer", options);
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <system_error>
 
+#include "core/quantity.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -76,9 +77,8 @@ Index big_endian(std::span<const std::uint8_t> bytes) {
 
 void check_magic(const GzipReader& file, std::span<const std::uint8_t> found, int rank) {
   if (found[0] == 0 && found[1] == 0 && found[2] == 8 && found[3] == rank) return;
-  file.fail(
-      fmt::format("expected the magic number 00 00 08 {:02x} (unsigned bytes, {} dimension{}), found {:02x}",
-                  rank, rank, rank == 1 ? "" : "s", fmt::join(found, " ")));
+  file.fail(fmt::format("expected the magic number 00 00 08 {:02x} (unsigned bytes, {}), found {:02x}", rank,
+                        quantity(rank, "dimension"), fmt::join(found, " ")));
 }
 
 }  // namespace

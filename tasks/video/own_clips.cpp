@@ -11,10 +11,12 @@
 #include <utility>
 
 #include "core/free_memory.hpp"
+#include "core/quantity.hpp"
 #include "io/crc32_of.hpp"
 #include "io/gray_image.hpp"
 #include "io/npz_file.hpp"
 #include "orthornn/core/error.hpp"
+#include "orthornn/tasks/video_task.hpp"
 #include "tasks/video/name_order.hpp"
 
 namespace orthornn {
@@ -82,15 +84,15 @@ std::vector<std::vector<fs::path>> clips_in(const fs::path& folder) {
   const FolderContent found = content_of(folder);
   if (!found.images.empty() && !found.folders.empty()) {
     refuse_clips(folder,
-                 fmt::format("it has {} images and {} folders; expected the images of one clip, or a folder "
-                             "for each clip",
-                             found.images.size(), found.folders.size()));
+                 fmt::format("it has {} and {}; expected the images of one clip, or a folder for each clip",
+                             quantity(std::ssize(found.images), "image"),
+                             quantity(std::ssize(found.folders), "folder")));
   }
   const auto refuse_empty = [](const fs::path& place, const FolderContent& content) {
-    refuse_clips(place,
-                 fmt::format("it has no frame, {} other files and {} folders; expected images .png or .pgm, "
-                             "one for each frame",
-                             content.others, content.folders.size()));
+    refuse_clips(
+        place,
+        fmt::format("it has no frame, {} and {}; expected images .png or .pgm, one for each frame",
+                    quantity(content.others, "other file"), quantity(std::ssize(content.folders), "folder")));
   };
   if (!found.images.empty()) return {found.images};
   if (found.folders.empty()) refuse_empty(folder, found);
@@ -99,9 +101,8 @@ std::vector<std::vector<fs::path>> clips_in(const fs::path& folder) {
     FolderContent of_clip = content_of(clip);
     if (of_clip.images.empty()) refuse_empty(clip, of_clip);
     if (!of_clip.folders.empty())
-      refuse_clips(clip,
-                   fmt::format("it has {} folders beside its images; expected the images of one clip alone",
-                               of_clip.folders.size()));
+      refuse_clips(clip, fmt::format("it has {} beside its images; expected the images of one clip alone",
+                                     quantity(std::ssize(of_clip.folders), "folder")));
     clips.push_back(std::move(of_clip.images));
   }
   return clips;
@@ -192,12 +193,11 @@ std::string place_in(const Shape& shape, Index pixel) {
 void add_reals(const NamedArray& array, std::size_t first, std::span<const float> piece,
                std::vector<float>& reals) {
   for (const float x : piece) {
-    if (!(x >= 0 && x <= 1)) {
+    if (!is_gray(x)) {
       refuse_clips(
           array.name,
-          fmt::format("pixel [{}] is {}; expected 0 for black to 1 for white{}",
-                      place_in(array.header.shape, static_cast<Index>(reals.size() - first)), x,
-                      std::isfinite(x) && x > 1 ? ": divide by the largest value before it is written" : ""));
+          fmt::format("pixel [{}] {}", place_in(array.header.shape, static_cast<Index>(reals.size() - first)),
+                      no_gray(x)));
     }
     reals.push_back(x);
   }
@@ -257,6 +257,11 @@ OwnClips read_npy_clips(const fs::path& file, Index least_bytes) {
 
 }  // namespace
 
+std::string no_gray(float x) {
+  return fmt::format("is {}; expected 0 for black to 1 for white{}", x,
+                     std::isfinite(x) && x > 1 ? ": divide by the largest value before it is written" : "");
+}
+
 Index OwnClips::frame_count() const { return std::reduce(lengths.begin(), lengths.end(), Index{0}); }
 
 Tensor<float> OwnClips::grays() const {
@@ -280,8 +285,7 @@ std::string OwnClips::checksum() const {
 }
 
 OwnClips read_own_clips(const fs::path& data, Index least_bytes) {
-  const char* expected =
-      "expected a folder of gray images, a folder of such folders, or an .npy or .npz file";
+  const std::string expected = fmt::format("expected {}", VideoTask::clip_forms);
   if (data.empty()) throw FileError(fmt::format("task video: clips of one's own need --data; {}", expected));
   std::error_code error;
   const fs::file_status status = fs::status(data, error);

@@ -10,6 +10,11 @@
 
 namespace orthornn {
 
+/// Whether a number is a gray, from 0 for black to 1 for white.
+inline bool is_gray(float x) { return x >= 0 && x <= 1; }
+/// What a message says of a pixel that is no gray, after its name.
+std::string no_gray(float x);
+
 /// Clips of gray frames of one size, one after the other.
 struct OwnClips {
   /// Of a frame.

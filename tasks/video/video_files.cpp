@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/quantity.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/mnist/mnist_images.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
@@ -149,8 +150,8 @@ ClipDivision divide_clips(const std::vector<Index>& lengths, Index frames, std::
     left += part.frames % frames;
   }
   const auto clips_text = [&](std::size_t set) {
-    return fmt::format("{} pieces of {} {} for {}", division.first[set].size(), clips[set],
-                       in_time ? "parts" : "clips", set_names[set]);
+    return fmt::format("{} of {} for {}", quantity(std::ssize(division.first[set]), "piece"),
+                       quantity(clips[set], in_time ? "part" : "clip"), set_names[set]);
   };
   for (std::size_t set = 0; set < division.first.size(); ++set) {
     if (!division.first[set].empty()) continue;
@@ -159,10 +160,12 @@ ClipDivision divide_clips(const std::vector<Index>& lengths, Index frames, std::
                     "expected longer clips, more of them, or fewer --frames",
                     data.string(), in_time ? "part in time" : "clip", set_names[set], frames, longest[set]));
   }
-  division.text = fmt::format("{} {} divided {}, in pieces of {} frames: {}, {}, {}; {} frames are left out",
-                              lengths.size(), lengths.size() == 1 ? "clip is" : "clips are",
-                              in_time ? "in time" : fmt::format("by seed {}", seed), frames, clips_text(0),
-                              clips_text(1), clips_text(2), left);
+  const auto are = [](Index count) { return count == 1 ? "is" : "are"; };
+  const Index all = std::ssize(lengths);
+  division.text =
+      fmt::format("{} {} divided {}, in pieces of {}: {}, {}, {}; {} {} left out", quantity(all, "clip"),
+                  are(all), in_time ? "in time" : fmt::format("by seed {}", seed), quantity(frames, "frame"),
+                  clips_text(0), clips_text(1), clips_text(2), quantity(left, "frame"), are(left));
   return division;
 }
 

@@ -20,6 +20,7 @@
 #include "tasks/batch_size.hpp"
 #include "tasks/data_part.hpp"
 #include "tasks/held_out_stream.hpp"
+#include "tasks/video/own_clips.hpp"
 #include "tasks/video/video_files.hpp"
 
 namespace orthornn {
@@ -336,6 +337,13 @@ std::optional<SequenceInputs> VideoTask::own_inputs(const std::filesystem::path&
     found.lengths.push_back(static_cast<std::int32_t>(length));
   }
   return found;
+}
+
+Tensor<float> VideoTask::own_features(ConstTensorView<float> features) const {
+  for (const float x : features) {
+    if (!is_gray(x)) throw ValueError(fmt::format("a pixel {}", no_gray(x)));
+  }
+  return Task::own_features(features);
 }
 
 std::unique_ptr<Task> VideoTask::with_length(Index length, Index batch) const {

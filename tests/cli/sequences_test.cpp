@@ -143,6 +143,21 @@ TEST_CASE("predictions of numbers are in the units of the targets", "[cli]") {
   CHECK(y(1, 0) == Approx(-1.3).margin(0.3));
 }
 
+TEST_CASE("a forecast of own sequences is refused for layers that read the answer", "[cli]") {
+  const TemporaryFolder folder;
+  write_own_series(folder / "own.csv");
+  const RunSettings here{.folder = folder.path()};
+  write_text(folder / "both-ways.toml",
+             "[[layer]]\nkind = 'bidirectional'\n[[layer.layers]]\nkind = 'gru'\nhidden_size = 2\n");
+  const Arguments train = {"train",    "sequences",     "--data", "own.csv", "--id", "series", "--inputs",
+                           "x",        "--batch",       "8",      "--steps", "1",    "--out",  "run",
+                           "--config", "both-ways.toml"};
+  check_refused(run(train + Arguments{"--goal", "forecast"}, here), 2,
+                {"backward in time", "sees the targets", "layers that read forward"});
+  CHECK_FALSE(fs::exists(folder / "run"));
+  check_success(run(train + Arguments{"--goal", "step-value", "--target", "slope"}, here));
+}
+
 TEST_CASE("own data that are not there or not as said are one line", "[cli]") {
   const TemporaryFolder folder;
   write_own_series(folder / "own.csv");

@@ -286,11 +286,19 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
           {"--kernel-size", "--cell convneru or convlstm"});
   refused({"train", "video", "--cell", "convneru", "--peepholes"}, {"--peepholes", "--cell convlstm"});
   refused({"train", "video", "--cell", "convneru", "--kernel-size", "4"}, {"kernel size 4", "odd"});
+  for (const char* cell : {"convneru", "convlstm"}) {
+    refused({"train", "video", "--cell", cell, "--kernel-size", "9"},
+            {"--kernel-size 9", "frames of 8 x 8", "8 or less"});
+  }
   for (const char* kernel : {"glorot", "orthogonal", "zeros"}) {
     refused({"train", "video", "--cell", "convneru", "--hidden-kernel", kernel, "--lr-orth", "0.1"},
             {"--lr-orth", kernel, "whose rate is --lr"});
   }
   refused({"train", "copying", "--optimizer", "rgd-adam", "--retraction", "qr"}, {"--retraction", "--cell"});
+  for (const char* optimizer : {"rgd", "rgd-adam"}) {
+    refused({"train", "copying", "--optimizer", optimizer},
+            {std::string("--optimizer ") + optimizer, "this model has none", "--cell"});
+  }
   refused({"train", "words", "--cell", "deltaproduct", "--beta-bias", "3"}, {"--beta-bias", "--beta-offset"});
   // Flags with values.
   refused({"train", "words", "--cell", "deltaproduct", "--without-values=maybe"},

@@ -7,6 +7,7 @@
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
+#include "orthornn/io/hdf5.hpp"
 #include "support/npz_reader.hpp"
 #include "support/npz_writer.hpp"
 
@@ -117,6 +118,8 @@ TEST_CASE("orthogonal convolutions of frames are trained and inspected", "[cli][
   CHECK_THAT(shown.output, contains("orthogonal_conv"));
   check_refused(run(train_video(folder / "none", {"--config", tables("height = 7\n"), "--steps", "1"})), 2,
                 {"orthogonal_conv", "frames of 7 x 8", "height = 8"});
+  check_refused(run(train_video(folder / "none", {"--config", tables("kernel_size = 9\n"), "--steps", "1"})),
+                2, {"kernel_size 9 of a layer orthogonal_conv", "frames of 8 x 8", "8 or less"});
 }
 
 TEST_CASE("layers that read the next frame are refused", "[cli][video]") {
@@ -127,6 +130,32 @@ TEST_CASE("layers that read the next frame are refused", "[cli][video]") {
   check_refused(
       run({"train", "--config", config.string(), "--steps", "1", "--out", (folder / "run").string()}), 2,
       {"backward in time", "use layers that read forward"});
+}
+
+TEST_CASE("a model of videos predicts from grays alone, and names all forms that it reads", "[cli][video]") {
+  const TemporaryFolder folder;
+  check_success(run(train_video(folder / "run", {"--cell", "lstm", "--hidden", "2", "--steps", "1"})));
+  const std::string out = (folder / "y.npz").string();
+  const auto predict = [&](const fs::path& file) {
+    return run({"predict", (folder / "run/model.h5").string(), file.string(), "--overwrite", "--out", out});
+  };
+  const auto write_x = [&](float pixel) {
+    Tensor<float> x(Shape{3, 1, 64});
+    x(1, 0, 5) = pixel;
+    Hdf5Writer writer;
+    writer.dataset("x", x);
+    writer.commit(folder / "x.h5");
+    return folder / "x.h5";
+  };
+  for (const float gray : {0.0F, 1.0F}) check_success(predict(write_x(gray)));
+  check_refused(predict(write_x(255)), 1,
+                {"x.h5", "a pixel is 255", "expected 0 for black to 1 for white: divide"});
+  check_refused(predict(write_x(-0.5F)), 1, {"a pixel is -0.5", "expected 0 for black to 1 for white"});
+  for (const char* name : {"clip.txt", "clip.mp4", "clip.h5"}) {
+    write_text(folder / name, "no frames");
+    check_refused(predict(folder / name), 1,
+                  {name, "not an HDF5 file", "a folder of gray images", ".npy or .npz"});
+  }
 }
 
 TEST_CASE("frames ahead are refused for a model of another task", "[cli][video]") {

@@ -35,6 +35,20 @@ struct Liar : Spread {
   Index output_size(Index) const { return 3; }
 };
 
+/// It says by `is_causal` and by `reads_ahead` whether it reads later steps.
+template <bool causal, bool ahead>
+struct Reader : Spread {
+  static constexpr const char* name =
+      causal ? (ahead ? "ahead_and_causal" : "causal") : (ahead ? "ahead" : "neither");
+  static constexpr LayerTraits traits{.reads_ahead = ahead};
+  template <class T>
+  class Layer final : public Spread::Layer<T> {
+   public:
+    using Spread::Layer<T>::Layer;
+    bool is_causal() const override { return causal; }
+  };
+};
+
 /// Gradients of a layer of three inputs, made twice: from its options and from their JSON.
 void check_own_gradients(const LayerOptions& options, bool symbols) {
   for (const LayerOptions& each : {options, variant_from_json<LayerOptions>(json_value(options).dump())}) {
@@ -176,6 +190,21 @@ TEST_CASE("own layers within others pass the checks of others", "[layers][own][e
   refused(nested, {"nested 9 deep"});
   refused(Bidirectional{std::vector<LayerOptions>(most_layers / 2, Spread{.copies = 1})}, {"1025 layers"});
   refused(Liar{}, {"liar", "returns 8", "say 3"});
+}
+
+TEST_CASE("an own layer says in both places whether it reads later steps", "[layers][own][errors]") {
+  register_layer<Reader<true, false>>();
+  register_layer<Reader<false, true>>();
+  register_layer<Reader<true, true>>();
+  register_layer<Reader<false, false>>();
+  ParameterSet<float> parameters;
+  CHECK(make_layer(parameters, "a", Reader<true, false>{}, 4)->is_causal());
+  CHECK_FALSE(make_layer(parameters, "b", Reader<false, true>{}, 4)->is_causal());
+  check_says<ValueError>([&] { make_layer(parameters, "c", Reader<true, true>{}, 4); },
+                         {"ahead_and_causal", "is_causal() of its layer is true", "reads_ahead"});
+  check_says<ValueError>(
+      [&] { make_layer(parameters, "d", Residual{{Reader<false, false>{{.copies = 1}}}}, 4); },
+      {"neither", "is_causal() of its layer is false", "reads_ahead"});
 }
 
 TEST_CASE("gradients of own layers, alone and within others, are those of differences",

@@ -11,17 +11,22 @@
 
 namespace orthornn::testing {
 
-/// The bytes of an .npy file.
-inline std::string npy(const std::string& type, const std::string& shape, const std::string& numbers,
-                       const std::string& order = "False") {
-  const std::string header =
-      "{'descr': '" + type + "', 'fortran_order': " + order + ", 'shape': (" + shape + "), }\n";
+/// The bytes of an .npy file with this header, in a version of the format.
+inline std::string npy_with_header(const std::string& header, const std::string& numbers, int version = 1) {
   std::string bytes = "\x93NUMPY";
-  bytes += '\x01';
+  bytes += static_cast<char>(version);
   bytes += '\0';
   bytes += static_cast<char>(header.size() % 256);
   bytes += static_cast<char>(header.size() / 256);
+  if (version >= 2) bytes.append(2, '\0');
   return bytes + header + numbers;
+}
+
+/// The bytes of an .npy file.
+inline std::string npy(const std::string& type, const std::string& shape, const std::string& numbers,
+                       const std::string& order = "False") {
+  return npy_with_header(
+      "{'descr': '" + type + "', 'fortran_order': " + order + ", 'shape': (" + shape + "), }\n", numbers);
 }
 
 template <class Numbers>

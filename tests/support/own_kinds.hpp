@@ -52,7 +52,7 @@ struct Spread {
 };
 
 template <class T>
-class Spread::Layer final : public orthornn::Layer<T> {
+class Spread::Layer : public orthornn::Layer<T> {
  public:
   Layer(ParameterSet<T>& parameters, const std::string& prefix, const Spread& options, Index size)
       : orthornn::Layer<T>(parameters, size, options.output_size(size)),

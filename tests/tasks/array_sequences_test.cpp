@@ -86,6 +86,44 @@ TEST_CASE("NumPy arrays are read in both byte orders", "[sequences]") {
              contains("2^63 or more"));
 }
 
+TEST_CASE("Headers of NumPy arrays are read in every version and order, and refused for what they lack",
+          "[sequences]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "own.npz";
+  const auto read = [&](const std::string& header, int version = 1) {
+    write_npz(file, {{"own", npy_with_header(header, raw_bytes(std::vector<float>{1, 2, 3}), version)}});
+    return read_npz(file, {"own"}).at("own").shape;
+  };
+  const std::string usual = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n";
+  for (const int version : {1, 2, 3}) CHECK(read(usual, version) == Shape{3});
+  CHECK(read(R"({"shape":(3, ), "descr":"<f4","fortran_order":False})") == Shape{3});
+  CHECK(read("{'shape': (1, 3), 'descr': '<f4', 'fortran_order': False}") == Shape{1, 3});
+  CHECK(read("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 3), }").rank() == 6);
+  const auto refusal = [&](const std::string& header, int version = 1) {
+    return error_message<FileError>([&] { read(header, version); });
+  };
+  for (const int version : {0, 4}) {
+    CHECK_THAT(refusal(usual, version),
+               contains(fmt::format("version {} of NumPy's format; expected 1, 2 or 3", version)));
+  }
+  CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': False, }\n"), contains("has no 'shape'"));
+  CHECK_THAT(refusal("{'descr': '<f4', 'shape': (3,), }\n"), contains("has no 'fortran_order'"));
+  CHECK_THAT(refusal("{'fortran_order': False, 'shape': (3,), }\n"), contains("has no 'descr'"));
+  CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': 0, 'shape': (3,), }\n"),
+             contains("'fortran_order' is 0; expected False"));
+  CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (3), }\n"),
+             contains("(3), which is a number") && contains("(3,)"));
+  for (const char* shape : {"3", "[3]"}) {
+    CHECK_THAT(refusal(fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': {}}}", shape)),
+               contains(fmt::format("its shape is {}; expected whole numbers", shape)));
+  }
+  CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 3), }\n"),
+             contains("more than 6 axes") && !contains("memory"));
+  // A key is followed by a colon; this one is the name of a field.
+  CHECK_THAT(refusal("{'descr': [('shape', '<f4')], 'fortran_order': False, 'shape': (3,), }\n"),
+             contains("its type is not a plain one"));
+}
+
 TEST_CASE("An archive that says to inflate to far more than it is, is refused", "[sequences]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "own.npz";

@@ -136,7 +136,7 @@ TEST_CASE("hostile videos are refused in a sentence", "[video][own-video]") {
   // 1. Folders.
   write_clip(folder / "mixed" / "clip", {1});
   write_clip(folder / "mixed", {1});
-  CHECK_THAT(clip_refusal(folder / "mixed"), contains("1 images and 1 folders"));
+  CHECK_THAT(clip_refusal(folder / "mixed"), contains("1 image and 1 folder;"));
   fs::create_directories(folder / "empty" / "clip");
   CHECK_THAT(clip_refusal(folder / "empty"), contains("clip: it has no frame"));
   write_clip(folder / "sizes", {1, 2});
@@ -285,6 +285,12 @@ TEST_CASE("one clip is divided in time", "[video][own-video]") {
   const VideoTask task({.clips = Clips::own, .data = folder / "a.npy", .frames = 2, .batch = 2});
   CHECK(grays_of_set(task, HeldOut::validation) == std::set<long>{32, 33, 34, 35});
   CHECK(grays_of_set(task, HeldOut::test) == std::set<long>{36, 37, 38, 39});
+  CHECK_THAT(task.left_out(),
+             contains("1 clip is divided in time, in pieces of 2 frames: 16 pieces of 1 part "
+                      "for training, 2 pieces of 1 part for validation") &&
+                 contains("0 frames are left out"));
+  const VideoTask whole({.clips = Clips::own, .data = folder / "a.npy", .frames = 4, .batch = 2});
+  CHECK_THAT(whole.left_out(), contains("1 piece of 1 part for test"));
   // Of the grays 0 to 31 of 255, 15 or 16 is best.
   double loss = 0;
   for (int gray = 0; gray < 32; ++gray) {

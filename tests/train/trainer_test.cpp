@@ -12,6 +12,7 @@
 #include "orthornn/core/error.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/tasks/video_task.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/catch.hpp"
 #include "support/check_says.hpp"
@@ -70,6 +71,24 @@ TEST_CASE("a matrix learns to copy by Riemannian steps, which keep it orthogonal
   SequenceModel<float> model(Device::cpu(), model_for(task, 48, OrthogonalMatrix{}));
   check_says<ValueError>([&] { Trainer(model, task, {.optimizer = Adam{}}); },
                          {"adam", "cell/stiefel_matrix", "rgd or rgd-adam"});
+}
+
+TEST_CASE("a model that sees the answer of a forecast is neither trained nor evaluated", "[train]") {
+  const VideoTask task({.frames = 3, .batch = 2});
+  const auto model_of = [](const LayerOptions& layer) {
+    return ModelOptions{DenseInput{64}, {layer}, EveryStep{64}, Loss::absolute_and_squared_error};
+  };
+  // Such options do not pass through model_for, which says the same.
+  for (const LayerOptions& ahead : {LayerOptions(Bidirectional{{Gru{2}}}),
+                                    LayerOptions(Residual{{Bidirectional{{Gru{2}}}, Linear{64}}})}) {
+    SequenceModel<float> model(Device::cpu(), model_of(ahead));
+    const std::string said = error_message<ValueError>([&] { model_for(task.data(), {ahead}); });
+    CHECK_THAT(said, contains("sees the targets"));
+    CHECK(error_message<ValueError>([&] { Trainer(model, task); }) == said);
+    CHECK(error_message<ValueError>([&] { evaluate(model, task, HeldOut::test); }) == said);
+  }
+  SequenceModel<float> forward(Device::cpu(), model_of(Gru{2}));
+  CHECK_NOTHROW(Trainer(forward, task).step());
 }
 
 TEST_CASE("a training that is saved and restored has the bits of one that was not", "[train]") {

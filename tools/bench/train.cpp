@@ -11,6 +11,7 @@
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
 #include "commands/train_settings.hpp"
+#include "core/quantity.hpp"
 #include "support/statistics.hpp"
 
 namespace orthornn::program {
@@ -59,8 +60,8 @@ int TrainBenchmark::run() {
   print_recurrences(cells, execution, length, batch);
   const std::optional<double> error = model->orthogonality_error();
   if (error) fmt::print("|I - A'A| {:.1e} for Q as it is applied\n", *error);
-  fmt::print("a training step: {:.3f} ms, {:.0f} sequences a second; median of {} samples of {} step{}\n",
-             time, rate, sampling.samples, steps, steps == 1 ? "" : "s");
+  fmt::print("a training step: {:.3f} ms, {:.0f} sequences a second; median of {} of {}\n", time, rate,
+             quantity(sampling.samples, "sample"), quantity(steps, "step"));
   Json json = {{"benchmark", name},
                {"task", Json::parse(task->config())},
                {"cells", cells},

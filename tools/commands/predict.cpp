@@ -16,6 +16,7 @@
 #include "commands/predict_output.hpp"
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
+#include "orthornn/tasks/video_task.hpp"
 #include "train/generate_text.hpp"
 
 namespace orthornn::program {
@@ -173,9 +174,10 @@ void add_predict(CLI::App& program, Command& chosen) {
   command->add_option("model", settings->model, "Model file")->required();
   command->add_option(
       "input", settings->inputs,
-      "Files of sequences: .h5, .hdf5, .npz, .csv or .txt as train sequences reads them, targets left "
-      "out; or HDF5 with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths "
-      "[B]; for a model of videos folders of images, or .npy or .npz with frames");
+      fmt::format("Files of sequences: .h5, .hdf5, .npz, .csv or .txt as train sequences reads them, targets "
+                  "left out; or HDF5 with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps "
+                  "/lengths [B]; for a model of videos also {}",
+                  VideoTask::clip_forms));
   command->add_option(
       "-o,--out,--output", settings->output,
       "File to write, whose form its name tells: .h5, .hdf5 or .npz with outputs, classes, "

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <memory>
 #include <utility>
 #include <variant>
 
+#include "commands/clip_pictures.hpp"
 #include "commands/suggestion.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
+#include "orthornn/tasks/video_task.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -78,16 +81,29 @@ PredictInput taken(SequenceInputs found, const std::string& file, const std::opt
           .names = std::move(found.names)};
 }
 
+/// Throws FileError for another file, which names all forms that a model of frames reads.
+std::unique_ptr<Hdf5Reader> open_hdf5(const std::string& file, bool has_frames) {
+  try {
+    return std::make_unique<Hdf5Reader>(file);
+  } catch (const FileError& error) {
+    if (!has_frames) throw;
+    throw FileError(
+        fmt::format("{}. This model of videos also reads {}", error.what(), VideoTask::clip_forms));
+  }
+}
+
 PredictInput read_form(const std::string& file, const std::optional<Index>& numbers, const Task* task) {
   if (task != nullptr) {
     if (std::optional<SequenceInputs> own = task->own_inputs(file))
       return taken(std::move(*own), file, numbers);
   }
   const std::string extension = std::filesystem::path(file).extension().string();
-  if (extension != ".npz" && extension != ".csv" && extension != ".txt") {
-    const Hdf5Reader reader(file);
-    if (reader.has("x")) return read_steps_first(file, reader, numbers);
-    if (!reader.has("inputs") && !reader.has("symbols"))
+  const bool has_frames = task != nullptr && predicts_frames(task->data());
+  // No frames are text.
+  if (extension != ".npz" && extension != ".csv" && (extension != ".txt" || has_frames)) {
+    const std::unique_ptr<Hdf5Reader> reader = open_hdf5(file, has_frames);
+    if (reader->has("x")) return read_steps_first(file, *reader, numbers);
+    if (!reader->has("inputs") && !reader->has("symbols"))
       throw FileError(fmt::format("{}: no dataset '/x', '/inputs' or '/symbols'", file));
   }
   return taken(SequencesTask().read_inputs(file), file, numbers);

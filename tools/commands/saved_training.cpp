@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <optional>
 
 #include "commands/program.hpp"
@@ -11,63 +12,51 @@
 namespace orthornn::program {
 namespace {
 
+bool is_accepted(const std::function<void()>& read) {
+  try {
+    read();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Throws the error of a file, with how to go on: without that file, which is renamed, as it may be sound and
+/// only locked or unreadable for now. Where the other one cannot be restored either, that would not lead on,
+/// and the error says so.
+[[noreturn]] void throw_with_way(const FileError& error, const std::filesystem::path& refused,
+                                 const std::filesystem::path& other, const std::string& way,
+                                 Trainer& trainer) {
+  if (!is_accepted([&] { restore(other, trainer); })) {
+    throw FileError(
+        fmt::format("{}. '{}' is refused too, so that nothing is left to go on from; use another copy of one "
+                    "of them, or begin a training with another --out",
+                    error.what(), other.string()));
+  }
+  throw FileError(fmt::format("{}. Rename '{}' to go on {}", error.what(), refused.string(), way));
+}
+
 /// Throws FileError unless the file is the best state of this training, as `train` saves it.
 ModelFileInfo info_of_best(const std::filesystem::path& file, const Trainer& trainer) {
-  try {
-    ModelFileInfo info = check_resumable(file, trainer);
-    if (!info.best || info.best->step != *info.steps) {
-      throw FileError(fmt::format(
-          "{} is of step {}, and its best result is {}; expected the best result itself", file.string(),
-          *info.steps, info.best ? fmt::format("of step {}", info.best->step) : "missing"));
-    }
-    return info;
-  } catch (const FileError& error) {
-    throw FileError(fmt::format("{}. Rename '{}' to go on without it", error.what(), file.string()));
+  ModelFileInfo info = check_resumable(file, trainer);
+  if (!info.best || info.best->step != *info.steps) {
+    throw FileError(fmt::format(
+        "{} is of step {}, and its best result is {}; expected the best result itself", file.string(),
+        *info.steps, info.best ? fmt::format("of step {}", info.best->step) : "missing"));
   }
+  return info;
 }
 
-/// What `read(last)` returns. Where that file alone is refused, the error says how to go on without it: to
-/// rename it, as it may be sound and only locked or unreadable for now.
-template <class Read>
-ModelFileInfo info_of_last(const std::filesystem::path& last, const std::filesystem::path& best,
-                           const Read& read) {
+/// What `read` returns of the last state. Where it is refused and the best one is not, by `read_best`, the
+/// error says how to go on without it.
+ModelFileInfo info_of_last(const SavedTraining& saved, const std::function<ModelFileInfo()>& read,
+                           const std::function<void()>& read_best) {
   try {
-    return read(last);
+    return read();
   } catch (const FileError& error) {
-    const auto is_sound = [&](const std::filesystem::path& file) {
-      try {
-        read(file);
-        return true;
-      } catch (const Error&) {
-        return false;
-      }
-    };
-    if (!is_sound(best)) throw;
+    if (!is_accepted(read_best)) throw;
     throw FileError(fmt::format("{}. Rename '{}' to go on from '{}', the best model so far", error.what(),
-                                last.string(), best.string()));
-  }
-}
-
-/// Restores the trainer. Where that file is refused and the other one is not, the error says how to go on
-/// from that one.
-void restore_or_name_way(const std::filesystem::path& file, const std::filesystem::path& other,
-                         bool other_is_sound, Trainer& trainer) {
-  try {
-    restore(file, trainer);
-  } catch (const FileError& error) {
-    if (!other_is_sound) throw;
-    throw FileError(
-        fmt::format("{}. Rename '{}' to go on from '{}'", error.what(), file.string(), other.string()));
-  }
-}
-
-/// Throws FileError where numbers of the best model are damaged: they are read when the training has ended.
-/// The trainer's model gets these numbers, which `restore` overwrites.
-void check_best_numbers(const std::filesystem::path& file, Trainer& trainer) {
-  try {
-    load_parameters(file, trainer.model());
-  } catch (const FileError& error) {
-    throw FileError(fmt::format("{}. Rename '{}' to go on without it", error.what(), file.string()));
+                                saved.last.string(), saved.best.string()));
   }
 }
 
@@ -77,8 +66,8 @@ std::vector<TaskPart> SavedTraining::parts_of(const Task& task) const {
   const std::filesystem::path& file = has_last() ? last : best;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return {};
-  ModelFileInfo info =
-      info_of_last(file, best, [](const std::filesystem::path& found) { return read_model_info(found); });
+  ModelFileInfo info = info_of_last(
+      *this, [&] { return read_model_info(file); }, [this] { load_any_model(best); });
   if (info.task_config != task.config() || info.seed != task.seed()) return {};
   return std::move(info.parts);
 }
@@ -88,13 +77,32 @@ void SavedTraining::resume(Trainer& trainer) const {
   std::optional<ModelFileInfo> last_info, best_info;
   if (has_last()) {
     last_info = info_of_last(
-        last, best, [&](const std::filesystem::path& file) { return check_resumable(file, trainer); });
+        *this, [&] { return check_resumable(last, trainer); }, [&] { restore(best, trainer); });
   }
-  if (has_best()) best_info = info_of_best(best, trainer);
-  // The best state is saved first, so a run that was killed between the two saves goes on from there.
-  const bool from_best = best_info && (!last_info || *best_info->steps > *last_info->steps);
-  if (best_info && !from_best) check_best_numbers(best, trainer);
-  restore_or_name_way(from_best ? best : last, from_best ? last : best, last_info && best_info, trainer);
+  bool from_best = false;
+  try {
+    if (has_best()) best_info = info_of_best(best, trainer);
+    // The best state is saved first, so a run that was killed between the two saves goes on from there.
+    from_best = best_info && (!last_info || *best_info->steps > *last_info->steps);
+    if (from_best) {
+      restore(best, trainer);
+    } else if (best_info) {
+      // They are read when the training has ended. `restore` overwrites them in the trainer's model.
+      load_parameters(best, trainer.model());
+    }
+  } catch (const FileError& error) {
+    if (!last_info) throw;
+    throw_with_way(error, best, last, from_best ? fmt::format("from '{}'", last.string()) : "without it",
+                   trainer);
+  }
+  if (!from_best) {
+    try {
+      restore(last, trainer);
+    } catch (const FileError& error) {
+      if (!best_info) throw;
+      throw_with_way(error, last, best, fmt::format("from '{}'", best.string()), trainer);
+    }
+  }
   if (best_info) {
     trainer.set_best(best_info->best);
   } else if (trainer.best() && trainer.best()->step == trainer.steps()) {

@@ -17,6 +17,7 @@
 #include "commands/training.hpp"
 #include "commands/training_results.hpp"
 #include "commands/translation.hpp"
+#include "core/quantity.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "support/files.hpp"
 #include "support/stop_on_signal.hpp"
@@ -80,8 +81,8 @@ void print_early_end(const TrainSettings& settings, const std::optional<BestResu
   const std::string which =
       best ? fmt::format("has been below the validation loss {:.4g} of step {}", best->loss, best->step)
            : "has had a finite validation loss";
-  fmt::print("stopped early: of {} evaluation{} in a row none {} (--patience)\n", settings.patience,
-             settings.patience == 1 ? "" : "s", which);
+  fmt::print("stopped early: of {} in a row none {} (--patience)\n",
+             quantity(settings.patience, "evaluation"), which);
 }
 
 /// How a training goes on that ended without solving its task.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <initializer_list>
@@ -13,6 +14,7 @@
 #include "commands/task_data.hpp"
 #include "commands/train_settings.hpp"
 #include "commands/translation.hpp"
+#include "core/quantity.hpp"
 #include "orthornn/text/normalization.hpp"
 
 namespace orthornn::program {
@@ -40,6 +42,7 @@ struct TrainSettings::Typed {
   bool new_rate;
   /// --lr-orth.
   bool orthogonal_rate;
+  bool optimizer;
   bool mlp_size;
   bool permutation_seed;
   bool init;
@@ -94,6 +97,7 @@ TrainSettings::Typed TrainSettings::typed_on(const CLI::App& command) const {
   Typed typed{.owned = {},
               .new_rate = is_given(command, "--lr") && !is_given(command, "--lr-orth"),
               .orthogonal_rate = is_given(command, "--lr-orth"),
+              .optimizer = is_given(command, "--optimizer"),
               .mlp_size = is_given(command, "--mlp-size"),
               .permutation_seed = is_given(command, "--permutation-seed"),
               .init = is_given(command, "--init"),
@@ -227,16 +231,26 @@ void TrainSettings::check_typed(const Typed& typed) const {
 }
 
 void TrainSettings::check_of_optimizer(const Typed& typed, bool has_points) const {
+  const auto check_points = [&](const std::string& given, const std::string& flag) {
+    if (has_points) return;
+    throw UsageError(
+        fmt::format("{} is of points of Stiefel manifolds, of which this model has none; expected --cell, "
+                    "--input-matrix or --hidden-kernel matrix or a [[layer]] with one, or leave {} out",
+                    given, flag));
+  };
   for (const OwnedOption* own : typed.owned) {
     if (!own->is_of("--optimizer")) continue;
     own->check();
     const std::string name = own->option->get_name();
-    if (has_points || (name != "--metric" && name != "--retraction")) continue;
-    throw UsageError(
-        fmt::format("{} is of points of Stiefel manifolds, of which this model has none; expected --cell, "
-                    "--input-matrix or --hidden-kernel matrix or a [[layer]] with one, or leave {} out",
-                    name, name));
+    if (name == "--metric" || name == "--retraction") check_points(name, name);
   }
+  const bool is_riemannian = std::visit(
+      [](const auto& chosen) {
+        return requires { chosen.retraction; };
+      },
+      optimizer.chosen());
+  // In a file it stays in force with every cell, as the rates do.
+  if (typed.optimizer && is_riemannian) check_points("--optimizer " + optimizer.name, "--optimizer");
 }
 
 void TrainSettings::check_positions(const Task& described) const {
@@ -255,10 +269,19 @@ void TrainSettings::check_frames(const Task& described) const {
     throw UsageError(fmt::format("the {} {} reads frames, and the task {} has none; expected the task {}",
                                  what, name, task.name, VideoOptions::name));
   };
+  // At every pixel a part of such a kernel would lie beyond the frame, where it sees zeros.
+  const auto check_kernel = [&](const std::string& named, Index size) {
+    if (size <= std::min(data.height, data.width)) return;
+    throw UsageError(
+        fmt::format("{} is larger than the frames of {} x {} that the task {} has; expected {} or less",
+                    named, data.height, data.width, task.name, std::min(data.height, data.width)));
+  };
   const auto check = [&](const auto& layer) {
     if constexpr (requires { layer.height, layer.width; }) {
       if (data.height == 0) refuse("layer", layer.name);
-      if (layer.height == data.height && layer.width == data.width) return;
+      if (layer.height == data.height && layer.width == data.width)
+        return check_kernel(fmt::format("kernel_size {} of a layer {}", layer.kernel_size, layer.name),
+                            layer.kernel_size);
       throw UsageError(
           fmt::format("a layer {} has frames of {} x {}; expected height = {} and width = {}, as the "
                       "task {} has",
@@ -266,9 +289,11 @@ void TrainSettings::check_frames(const Task& described) const {
     }
   };
   each_layer(stack, [&](const LayerOptions& layer) { std::visit(check, layer); });
-  if (!stack.empty() || data.height > 0) return;
+  if (!stack.empty()) return;
   for (const char* name : {ConvNeru::name, ConvLstm::name}) {
-    if (std::ranges::find(parts, name) != parts.end()) refuse("cell", name);
+    if (std::ranges::find(parts, name) == parts.end()) continue;
+    if (data.height == 0) refuse("cell", name);
+    check_kernel(fmt::format("--kernel-size {}", conv_neru.kernel_size), conv_neru.kernel_size);
   }
 }
 
@@ -313,9 +338,8 @@ void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task)
   const auto take = [&](const char* flag, Index& value, Index least, const std::string& way_out = "") {
     if (!is_given(command, flag)) value = least;
     if (value < least) {
-      throw UsageError(
-          fmt::format("--init exact needs {} {} or more for this task with {} layer{}; found {}{}", flag,
-                      least, layers, layers == 1 ? "" : "s", value, way_out));
+      throw UsageError(fmt::format("--init exact needs {} {} or more for this task with {}; found {}{}", flag,
+                                   least, quantity(layers, "layer"), value, way_out));
     }
   };
   const DeltaProductCell& least = network.cell();

@@ -10,6 +10,7 @@
 #include <initializer_list>
 
 #include "core/parsed_number.hpp"
+#include "core/quantity.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn::program {
@@ -140,8 +141,7 @@ void read_metrics(TrainingRun& run, const fs::path& file) {
     }
   }
   if (left_out > 0) {
-    run.notes.push_back(
-        fmt::format("{} row{} of metrics.csv left out, {}", left_out, left_out == 1 ? "" : "s", why));
+    run.notes.push_back(fmt::format("{} of metrics.csv left out, {}", quantity(left_out, "row"), why));
   }
   if (run.rows.empty()) run.notes.push_back("no step is logged yet");
 }

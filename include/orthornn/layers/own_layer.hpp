@@ -124,7 +124,9 @@ class OwnLayerKind::Of final : public OwnOptionsOf<OwnLayerKind, Options> {
 /// DeviceError in its constructor where the execution has another device.
 ///
 /// Where a layer returns another number of entries than it reads, the struct has `Index output_size(Index
-/// input_size) const`. Where its LayerTraits differ from their defaults, it has `traits`.
+/// input_size) const`. Where its LayerTraits differ from their defaults, it has `traits`. A layer that reads
+/// later steps has `reads_ahead` among them and is not `is_causal()`; where one is said without the other, no
+/// layer is made: ValueError.
 using OwnLayer = OwnKind<OwnLayerKind>;
 
 }  // namespace orthornn

@@ -87,6 +87,10 @@ class Model {
   /// Copies the states in which the next piece starts, from any device.
   void set_carried(const std::vector<Tensor<T>>& states);
 
+  /// Whether an output depends on later steps of what is read: where these are the targets
+  /// (`check_forecast`), the model would see the answer.
+  virtual bool reads_ahead() const { return false; }
+
   /// Sets the key of the random numbers that layers such as Dropout draw in the gradients that follow; each
   /// step of a training needs another key. Does nothing for a model that draws none. Only starts the work.
   void set_noise(std::uint64_t key);
@@ -149,6 +153,10 @@ class Model {
   /// Shapes of the last batch; none where a call failed on the way.
   BatchShapes shapes_;
 };
+
+/// Throws ValueError for a model that sees the answer: the data are a forecast (SequenceData::is_forecast),
+/// and it reads later steps. `Trainer`, `evaluate` and `model_for` call it.
+void check_forecast(const SequenceData& data, bool reads_ahead);
 
 extern template class Model<float>;
 extern template class Model<double>;

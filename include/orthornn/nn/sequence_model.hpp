@@ -34,7 +34,7 @@ struct ModelOptions {
 
 /// Options of a model of these layers, with the input, the readout and the loss that the data need. Frames at
 /// every step are answered at each pixel (EveryPixel), where the last layer has a state for each pixel.
-/// Throws ValueError for a forecast by layers that read later steps.
+/// Throws ValueError as `check_forecast`.
 ModelOptions model_for(const SequenceData& data, std::vector<LayerOptions> cells);
 
 /// Names, shapes and kinds of the parameters of a SequenceModel of these options, without memory for them.
@@ -86,6 +86,7 @@ class SequenceModel final : public Model<T> {
   const Saved& saved() const { return saved_; }
 
   std::size_t saved_bytes() const override { return saved_.used_bytes(); }
+  bool reads_ahead() const override { return !cells_.is_causal(); }
   std::vector<Shape> state_shapes(Index batch) const override;
   bool recordable(const Batch& batch) const override;
   /// Describes the layers of the options.

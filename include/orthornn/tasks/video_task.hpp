@@ -84,6 +84,9 @@ class VideoTask final : public Task {
  public:
   /// Rows of the square, and its columns.
   static constexpr Index square_size = 3;
+  /// The forms of clips of one's own, as messages name them.
+  static constexpr const char* clip_forms =
+      "a folder of gray images, a folder of such folders, or an .npy or .npz file";
   /// Number of validation clips.
   static constexpr Index validation_clips = 256;
   /// Number of test clips.
@@ -132,6 +135,9 @@ class VideoTask final : public Task {
   /// [S, H W]. No value for a regular file that is no image and no array of NumPy. Throws FileError for what
   /// is no such place, and for frames of another size.
   std::optional<SequenceInputs> own_inputs(const std::filesystem::path& place) const override;
+
+  /// The features as they are. Throws ValueError for pixels that are no gray from 0 to 1.
+  Tensor<float> own_features(ConstTensorView<float> features) const override;
 
   /// Makes this task with clips of `length` + 1 frames, which shares the data with this one: one thread at a
   /// time may use the two. Throws ValueError as the constructor.

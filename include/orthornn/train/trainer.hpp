@@ -76,7 +76,7 @@ class TrainingStep {
 /// now. All targets count equally, whatever the sizes of their batches. `look`, where it is given, is called
 /// after each batch with the batch and its loss; it makes each batch wait for a GPU. `before_batch`, where it
 /// is given, is called before each batch, and may throw to leave the evaluation. Throws as the model and the
-/// task.
+/// task, and as `check_forecast`.
 Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
                     const std::function<void(const Batch&, const BatchLoss&)>& look = {},
                     const std::function<void()>& before_batch = {});
@@ -100,7 +100,7 @@ class DivergenceError : public ValueError {
 class Trainer {
  public:
   /// Makes a trainer at step 0. The model and the task must outlive it. Throws ValueError for options outside
-  /// their domains.
+  /// their domains, and as `check_forecast`.
   Trainer(Model<float>& model, const Task& task, const TrainerOptions& options = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
