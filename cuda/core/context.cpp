@@ -51,7 +51,10 @@ Context::Context(int index) : index_(index) {
   total_memory_ = properties.totalGlobalMem;
   own_stream_ = made<decltype(own_stream_)>(
       [](cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking); });
-  resources_ = make_resources();
+  blas_ = made<decltype(blas_)>(cublasCreate);
+  blas_workspace_ =
+      made<decltype(blas_workspace_)>([](void** memory) { return cudaMalloc(memory, blas_workspace); });
+  solver_ = made<decltype(solver_)>(cusolverDnCreate);
   stream_ = own_stream_.get();
   solver_parameters_ = made<decltype(solver_parameters_)>(cusolverDnCreateParams);
   reached_ = made<decltype(reached_)>(
@@ -65,37 +68,25 @@ Context::Context(int index) : index_(index) {
   check(cudaMemsetAsync(faults_.get(), 0xFF, fault_bytes, stream()));
 }
 
-StreamResources Context::make_resources() const {
-  StreamResources made_now;
-  made_now.blas = made<decltype(made_now.blas)>(cublasCreate);
-  made_now.blas_workspace = made<decltype(made_now.blas_workspace)>(
-      [](void** memory) { return cudaMalloc(memory, blas_workspace); });
-  made_now.solver = made<decltype(made_now.solver)>(cusolverDnCreate);
-  return made_now;
-}
-
 cublasHandle_t Context::blas() {
-  const cudaStream_t now = stream();
-  StreamResources& own = *current_;
-  if (own.blas_stream != now) {
-    own.blas_stream.reset();
-    check(cublasSetStream(own.blas.get(), now));
+  if (blas_stream_ != stream()) {
+    blas_stream_.reset();
+    check(cublasSetStream(blas_.get(), stream()));
     // cublasSetStream sets cuBLAS's own workspace.
-    check(cublasSetWorkspace(own.blas.get(), own.blas_workspace.get(), blas_workspace));
-    own.blas_stream = now;
+    check(cublasSetWorkspace(blas_.get(), blas_workspace_.get(), blas_workspace));
+    blas_stream_ = stream_;
   }
-  return own.blas.get();
+  return blas_.get();
 }
 
 cusolverDnHandle_t Context::solver() {
-  check(cusolverDnSetStream(current_->solver.get(), stream()));
-  return current_->solver.get();
+  check(cusolverDnSetStream(solver_.get(), stream()));
+  return solver_.get();
 }
 
 cudaStream_t Context::use_stream(cudaStream_t stream) {
   const cudaStream_t before = stream_;
   if (stream == before) return before;
-  if (side_is_ahead_) wait_for_side();
   if (is_captured(before)) {
     throw DeviceError(fmt::format(
         "another stream of cuda:{} was asked for while operations were recorded; begin and end a StreamScope "
@@ -116,7 +107,6 @@ cudaStream_t Context::use_stream(cudaStream_t stream) {
 void Context::return_to_stream(cudaStream_t stream) noexcept {
   try {
     check(cudaSetDevice(index_));
-    if (side_is_ahead_) wait_for_side();
     if (stream != stream_ && !is_captured(stream_)) {
       if (stream == own_stream_.get()) {
         if (own_is_behind_ && !caller_has_followed_) catch_up();
@@ -137,50 +127,8 @@ void Context::catch_up() const {
   own_is_behind_ = false;
 }
 
-void Context::wait_for_side() const {
-  // First: a capture that has failed fails here too, and is over.
-  side_is_ahead_ = false;
-  check(cudaStreamWaitEvent(stream_, side_reached_.get(), 0));
-}
-
-void Context::end_overlap() noexcept {
-  if (--overlaps_ > 0 || !side_is_ahead_) return;
-  try {
-    check(cudaSetDevice(index_));
-    wait_for_side();
-  } catch (const DeviceError&) {
-    // CUDA has failed, which the next call says.
-  }
-}
-
-bool Context::begin_aside() {
-  // Within others that run aside or beside, these are a part of them.
-  if (current_ != &resources_ || beside_ > 0) return false;
-  if (side_stream_ == nullptr) {
-    if (is_recording()) return false;
-    side_resources_ = make_resources();
-    side_reached_ = made<decltype(side_reached_)>(
-        [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); });
-    side_stream_ = made<decltype(side_stream_)>(
-        [](cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking); });
-  }
-  if (own_is_behind_ && stream_ == own_stream_.get()) catch_up();
-  check(cudaEventRecord(reached_.get(), stream_));
-  check(cudaStreamWaitEvent(side_stream_.get(), reached_.get(), 0));
-  stream_before_side_ = std::exchange(stream_, side_stream_.get());
-  current_ = &side_resources_;
-  return true;
-}
-
-void Context::end_aside() noexcept {
-  side_is_ahead_ = cudaEventRecord(side_reached_.get(), stream_) == cudaSuccess;
-  stream_ = stream_before_side_;
-  current_ = &resources_;
-}
-
 OwnStream::OwnStream(Context& gpu) : gpu_(gpu), before_(gpu.stream_) {
   // Before a capture, in which it must not wait for work outside.
-  if (gpu_.side_is_ahead_) gpu_.wait_for_side();
   if (gpu_.own_is_behind_) gpu_.catch_up();
   gpu_.stream_ = gpu_.own_stream_.get();
   gpu_.graph_is_own_ = true;
@@ -242,20 +190,19 @@ void Context::free_what_was_put_off() noexcept {
 }
 
 void* Context::scratch_bytes(std::size_t bytes) {
-  StreamResources& own = *current_;
-  if (bytes > own.scratch_size) {
+  if (bytes > scratch_size_) {
     refuse_allocating();
     const std::size_t size =
-        own.scratch_size < scratch_that_doubles ? std::max(bytes, 2 * own.scratch_size) : bytes;
-    if (own.scratch != nullptr && !own.scratch_is_captured) free(own.scratch);
-    own.scratch = nullptr;
-    own.scratch_size = 0;
-    own.scratch_is_captured = false;
-    own.scratch = allocate(size);
-    own.scratch_size = size;
+        scratch_size_ < scratch_that_doubles ? std::max(bytes, 2 * scratch_size_) : bytes;
+    if (scratch_ != nullptr && !scratch_is_captured_) free(scratch_);
+    scratch_ = nullptr;
+    scratch_size_ = 0;
+    scratch_is_captured_ = false;
+    scratch_ = allocate(size);
+    scratch_size_ = size;
   }
-  own.scratch_is_captured = own.scratch_is_captured || (!graph_is_own_ && is_recording());
-  return own.scratch;
+  scratch_is_captured_ = scratch_is_captured_ || (!graph_is_own_ && is_recording());
+  return scratch_;
 }
 
 void* Context::host_scratch(std::size_t bytes) {
@@ -352,7 +299,7 @@ int clusters_with_room(const void* kernel, const cudaLaunchConfig_t& config) {
   return count;
 }
 
-bool Context::is_recording() const { return is_captured(stream_); }
+bool Context::is_recording() const { return is_captured(stream()); }
 
 bool is_captured(cudaStream_t stream) {
   cudaStreamCaptureStatus status{};

@@ -31,33 +31,17 @@ struct GiveBack {
 template <class Handle, auto give_back>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, GiveBack<give_back>>;
 
-/// What the operations on one stream share, for they never overlap: library handles and scratch memory.
-struct StreamResources {
-  Owned<void*, cudaFree> blas_workspace;
-  Owned<cublasHandle_t, cublasDestroy> blas;
-  /// That of `blas`, once it has been set.
-  std::optional<cudaStream_t> blas_stream;
-  Owned<cusolverDnHandle_t, cusolverDnDestroy> solver;
-  void* scratch = nullptr;
-  std::size_t scratch_size = 0;
-  /// Whether a graph of a caller uses the scratch memory. CUDA does not say when such a graph ends, so this
-  /// memory is never freed.
-  bool scratch_is_captured = false;
-};
-
-/// The shared resources of operations on one GPU: a stream, and a side stream for what may run beside it.
-/// Only one host thread at a time may use it.
+/// The shared resources of operations on one GPU: a stream, library handles on it, and scratch memory. Only
+/// one host thread at a time may use it.
 class Context {
  public:
   explicit Context(int index);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// The stream that operations go to: its own, or one that `use_stream` has set; within `begin_aside` the
-  /// side stream.
+  /// The stream that operations go to: its own, or one that `use_stream` has set.
   cudaStream_t stream() const {
     if (own_is_behind_ && stream_ == own_stream_.get()) catch_up();
-    if (side_is_ahead_ && beside_ == 0) wait_for_side();
     return stream_;
   }
   /// Makes operations go to `stream`, after what either stream has to do; where `stream` is captured, after
@@ -67,19 +51,6 @@ class Context {
   /// The same at the end of a scope, also while the current stream is captured. An error of CUDA is left for
   /// the next call that checks.
   void return_to_stream(cudaStream_t stream) noexcept;
-
-  // What Overlap (src/core/overlap.hpp) does. Its scopes nest; only the end of the outermost one waits.
-  void begin_overlap() { ++overlaps_; }
-  void end_overlap() noexcept;
-  /// Makes operations go to the side stream, after what the stream has to do. Returns whether it did: it does
-  /// not within others that run aside or beside, nor where the side stream would be made in a capture.
-  bool begin_aside();
-  /// Back to the stream before. The next operation there waits for the side stream, except within
-  /// `begin_beside`. An error of CUDA is left for the next call that checks.
-  void end_aside() noexcept;
-  void begin_beside() { ++beside_; }
-  void end_beside() { --beside_; }
-
   /// cuBLAS and cuSOLVER, whose operations go to `stream()`.
   cublasHandle_t blas();
   cusolverDnHandle_t solver();
@@ -100,7 +71,8 @@ class Context {
   /// Allocations and releases so far.
   std::uint64_t memory_changes() const { return memory_changes_; }
 
-  /// Memory for the calling operation, valid until the next call.
+  /// Memory for the calling operation, valid until the next call. Operations on one stream never overlap, so
+  /// they share it.
   template <class T>
   T* scratch(std::size_t count) {
     return static_cast<T*>(scratch_bytes(count * sizeof(T)));
@@ -137,10 +109,8 @@ class Context {
 
  private:
   friend class OwnStream;
-  StreamResources make_resources() const;
   void* scratch_bytes(std::size_t bytes);
   void catch_up() const;
-  void wait_for_side() const;
   void refuse_allocating() const;
   void free(void* memory) noexcept;
   void free_what_was_put_off() noexcept;
@@ -154,19 +124,11 @@ class Context {
   mutable bool own_is_behind_ = false;
   /// Whether the current stream of a caller waited for that too, which a captured one must not.
   bool caller_has_followed_ = true;
-  StreamResources resources_, side_resources_;
-  /// Those of the current stream.
-  StreamResources* current_ = &resources_;
+  Owned<void*, cudaFree> blas_workspace_;
+  Owned<cublasHandle_t, cublasDestroy> blas_;
+  std::optional<cudaStream_t> blas_stream_;
+  Owned<cusolverDnHandle_t, cusolverDnDestroy> solver_;
   Owned<cusolverDnParams_t, cusolverDnDestroyParams> solver_parameters_;
-  /// Null before it is first used.
-  Owned<cudaStream_t, cudaStreamDestroy> side_stream_;
-  /// Within `begin_aside`, the stream before.
-  cudaStream_t stream_before_side_ = nullptr;
-  /// Reached by the side stream when operations last left it.
-  Owned<cudaEvent_t, cudaEventDestroy> side_reached_;
-  /// Whether the stream has not waited for that yet.
-  mutable bool side_is_ahead_ = false;
-  int overlaps_ = 0, beside_ = 0;
   Owned<cudaEvent_t, cudaEventDestroy> reached_;
   /// [fault_word_count]
   Owned<FaultWord*, cudaFree> faults_;
@@ -182,6 +144,11 @@ class Context {
   std::uint64_t memory_changes_ = 0;
   /// Memory that was released during a capture.
   std::vector<void*> put_off_;
+  void* scratch_ = nullptr;
+  std::size_t scratch_size_ = 0;
+  /// Whether a graph of a caller uses the scratch memory. CUDA does not say when such a graph ends, so this
+  /// memory is never freed.
+  bool scratch_is_captured_ = false;
   /// Whether what is captured is a Graph, which is recorded anew when the scratch memory has grown.
   bool graph_is_own_ = false;
   std::vector<std::byte> host_scratch_;

@@ -112,24 +112,6 @@ int use_fault_word(Device device, int number) noexcept {
   return gpu != nullptr ? gpu->use_fault_word(number) : 0;
 }
 
-void begin_overlap(Device device) { context(device).begin_overlap(); }
-
-void end_overlap(Device device) noexcept {
-  if (Context* const gpu = existing_context(device.index())) gpu->end_overlap();
-}
-
-bool begin_aside(Device device) { return context(device).begin_aside(); }
-
-void end_aside(Device device) noexcept {
-  if (Context* const gpu = existing_context(device.index())) gpu->end_aside();
-}
-
-void begin_beside(Device device) { context(device).begin_beside(); }
-
-void end_beside(Device device) noexcept {
-  if (Context* const gpu = existing_context(device.index())) gpu->end_beside();
-}
-
 void* stream_of(Device device) { return context(device).stream(); }
 
 void* use_stream(Device device, void* stream) {

@@ -39,14 +39,6 @@ int take_fault_word(Device device);
 void give_back_fault_word(Device device, int number) noexcept;
 int use_fault_word(Device device, int number) noexcept;
 
-// The functions of Context, for Overlap in src.
-void begin_overlap(Device device);
-void end_overlap(Device device) noexcept;
-bool begin_aside(Device device);
-void end_aside(Device device) noexcept;
-void begin_beside(Device device);
-void end_beside(Device device) noexcept;
-
 void* stream_of(Device device);
 /// Makes operations go to `stream`; returns the stream before. Throws as Context::use_stream.
 void* use_stream(Device device, void* stream);

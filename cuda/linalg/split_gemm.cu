@@ -4,17 +4,24 @@
 #include "cuda/core/bf16_terms.cuh"
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
+#include "cuda/core/named_barrier.cuh"
 #include "cuda/core/pack.cuh"
 #include "cuda/core/wgmma.cuh"
 #include "cuda/linalg/split_gemm.hpp"
 #include "cuda/linalg/sum_partials.cuh"
 
 // A block multiplies `rows` rows of a by `columns` rows of b, over a part of their columns, `chunk` at a
-// time:
+// time. Two warpgroups make what the others multiply:
 //
 //   fetch      numbers of both come to shared memory, two chunks ahead
-//   split      those of b become three tiles of bfloat16, those of a three operands in registers
-//   multiply   six products of the terms, those above 2^-24 of the whole; meanwhile the next chunk is split
+//   split      those of b become three tiles of bfloat16
+//
+// and each of the others has 64 rows of the results:
+//
+//   split      its numbers of a become three operands in registers
+//   multiply   six products of the terms, those above 2^-24 of the whole
+//
+// Nobody waits for all: while one warpgroup splits, the products of another one keep the tensor cores busy.
 //
 // Tensor cores cut off what they add below the last bit of a sum. So sums are short: every `short_sum` chunks
 // threads add them to sums of their own. The blocks' parts are added at last, by sum_partials.
@@ -26,9 +33,12 @@ constexpr int terms = 3;
 constexpr int chunk = 32;
 /// Columns of an instruction.
 constexpr int depth = 16;
-/// Chunks of which the numbers are in shared memory.
-constexpr int stages = 3;
-constexpr int short_sum = 4;
+/// Chunks of which the numbers, and the tiles, are in shared memory.
+constexpr int stages = 3, tile_sets = 2;
+constexpr int group_threads = 128;
+/// Of the warpgroups that make tiles. One has too few warps to hide what its instructions wait for.
+constexpr int maker_threads = 2 * group_threads;
+constexpr int short_sum = 2;
 /// Of a tile, as instructions read it (cuda/core/wgmma.cuh).
 constexpr int tile_row_bytes = 128, panel_columns = 64, vector_numbers = 8;
 constexpr std::size_t tile_alignment = 1024;
@@ -42,121 +52,53 @@ struct Arguments {
   float* partial;
 };
 
-/// A block of `Groups` warpgroups, each with 64 rows.
+/// A block of `Groups` warpgroups, each with 64 rows, and those that make tiles.
 template <int Groups, int Columns>
 struct Shape {
-  static constexpr int rows = 64 * Groups, columns = Columns, threads = 128 * Groups;
+  static constexpr int rows = 64 * Groups, columns = Columns, groups = Groups,
+                       threads = group_threads * Groups + maker_threads;
+  /// Of a thread when the kernel starts, the most that there are; then of one that multiplies, and of one
+  /// that makes tiles.
+  static constexpr int first_registers = 65'536 / threads / 8 * 8, registers = Groups == 2 ? 208 : 128,
+                       maker_registers = Groups == 2 ? 48 : 40;
+  // Or the kernel would wait for registers without end.
+  static_assert(group_threads * Groups * registers + maker_threads * maker_registers <=
+                threads * first_registers);
   /// From column to column of a. So padded, lanes that read two columns of eight rows meet different banks.
   static constexpr int left_stride = rows + 4;
   static constexpr int stage_numbers = chunk * (left_stride + columns);
   static constexpr int panel_bytes = chunk * tile_row_bytes;
   static constexpr int tile_bytes = (columns + panel_columns - 1) / panel_columns * panel_bytes;
   static constexpr std::size_t shared_bytes =
-      tile_alignment + 2 * terms * tile_bytes + stages * stage_numbers * sizeof(float);
+      tile_alignment + tile_sets * terms * tile_bytes + stages * stage_numbers * sizeof(float);
 
   static Index tiles(Index a_rows, Index b_rows) {
     return Index{blocks_for(a_rows, rows)} * blocks_for(b_rows, columns);
   }
 };
 
-/// Starts copying `Size` rows of a chunk of a matrix, from `row` and `column` on. What lies beyond the
-/// matrix, or beyond column `end`, is 0.
-template <int Width, int Size, int Stride, int Threads>
-__device__ __forceinline__ void fetch(float* to, const MatrixView<const float>& from, Index row, Index column,
-                                      Index end) {
-  constexpr int packs = Size / Width;
-  const float* const begin = from.data + column * from.stride + row;
-  const int rows = static_cast<int>(min(Index{Size}, from.rows - row)),
-            columns = static_cast<int>(min(Index{chunk}, end - column));
-#pragma unroll
-  for (int first = 0; first < chunk * packs; first += Threads) {
-    const int i = first + static_cast<int>(threadIdx.x), k = i / packs, m = i % packs * Width;
-    if (chunk * packs % Threads != 0 && i >= chunk * packs) break;
-    float* const target = to + k * Stride + m;
-    if (k < columns && m < rows) {
-      ptx::cp_async<Width* static_cast<int>(sizeof(float))>(target, begin + k * from.stride + m);
+/// Starts copying `Size` rows of a chunk of a matrix, from `row` and `column` on, by the threads that make
+/// tiles. What lies beyond the matrix, or beyond column `end`, is 0.
+template <int Width, int Size, int Stride>
+__device__ __forceinline__ void fetch(float* to, const MatrixView<const float>& from, int thread, Index row,
+                                      Index column, Index end) {
+  constexpr int packs = Size / Width, columns_at_once = maker_threads / packs;
+  const int m = thread % packs * Width, first = thread / packs;
+  if (first >= columns_at_once) return;
+  const bool is_row = row + m < from.rows;
+  const int columns = static_cast<int>(min(Index{chunk}, end - column));
+  const float* source = from.data + (column + first) * from.stride + row + m;
+  float* target = to + first * Stride + m;
+  const Index step = columns_at_once * from.stride;
+#pragma unroll 4
+  for (int k = first; k < chunk; k += columns_at_once, source += step, target += columns_at_once * Stride) {
+    if (is_row && k < columns) {
+      ptx::cp_async<Width* static_cast<int>(sizeof(float))>(target, source);
     } else {
       store_pack(Pack<float, Width>{}, target);
     }
   }
 }
-
-/// What a thread of a block does with a chunk.
-template <class Shape>
-struct Thread {
-  /// Operands of the instructions of a chunk: rows g and g + 8 of the warp's 16, where lane = 4 g + l.
-  using Left = unsigned[chunk / depth][terms][4];
-  using Sums = float[Shape::columns / 8][4];
-
-  unsigned char* tiles;
-  float* stage_memory;
-
-  /// Of two sets of tiles the one of a chunk.
-  __device__ __forceinline__ unsigned char* tile(int set, int term) const {
-    return tiles + (set * terms + term) * Shape::tile_bytes;
-  }
-  __device__ __forceinline__ float* stage(Index number) const {
-    return stage_memory + number % stages * Shape::stage_numbers;
-  }
-  static __device__ __forceinline__ int g() { return threadIdx.x % warp_size / 4; }
-  static __device__ __forceinline__ int l() { return threadIdx.x % 4; }
-  static __device__ __forceinline__ int first_row() { return threadIdx.x / warp_size * 16; }
-
-  __device__ __forceinline__ void split_left(const float* numbers, Left& left) const {
-#pragma unroll
-    for (int i = 0; i < chunk / depth * 4; ++i) {
-      const int step = i / 4, place = i % 4, column = step * depth + 2 * l() + place / 2 * 8;
-      const float* const x = numbers + column * Shape::left_stride + first_row() + g() + place % 2 * 8;
-#pragma unroll
-      for (int term = 0; term < terms; ++term)
-        left[step][term][place] = bf16_term_of(x[0], x[Shape::left_stride], term);
-    }
-  }
-  __device__ __forceinline__ void split_right(const float* numbers, int set) const {
-    constexpr int vectors = Shape::columns / vector_numbers;
-#pragma unroll
-    for (int i = static_cast<int>(threadIdx.x); i < chunk * vectors; i += Shape::threads) {
-      const int k = i / vectors, v = i % vectors, in_panel = v % 8;
-      const float* const x = numbers + k * Shape::columns + v * vector_numbers;
-      const Pack<float, 4> halves[2] = {load_pack<4>(x), load_pack<4>(x + 4)};
-#pragma unroll
-      for (int term = 0; term < terms; ++term) {
-        Pack<unsigned, 4> vector;
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          vector.of[j] = bf16_term_of(halves[j / 2].of[j % 2 * 2], halves[j / 2].of[j % 2 * 2 + 1], term);
-        const int place = v / 8 * Shape::panel_bytes + k * tile_row_bytes + (in_panel ^ k % 8) * 16;
-        store_pack(vector, reinterpret_cast<unsigned*>(tile(set, term) + place));
-      }
-    }
-  }
-  /// Starts sums += the products of a chunk.
-  __device__ __forceinline__ void multiply(int set, const Left& left, Sums& sums) const {
-    wgmma::fence();
-#pragma unroll
-    for (int step = 0; step < chunk / depth; ++step) {
-#pragma unroll
-      for (int i = 0; i < terms; ++i) {
-#pragma unroll
-        for (int j = 0; i + j < terms; ++j) {
-          const std::uint64_t right = wgmma::operand(tile(set, j), tile_row_bytes, Shape::panel_bytes) +
-                                      step * depth * tile_row_bytes / 16;
-          wgmma::multiply<Shape::columns, true, true>(sums, left[step][i], right);
-        }
-      }
-    }
-    wgmma::commit();
-  }
-  /// Waits for the products that were started.
-  __device__ __forceinline__ void wait(Sums& sums) const {
-    wgmma::wait<0>();
-#pragma unroll
-    for (auto& tile : sums) {
-#pragma unroll
-      for (float& x : tile) asm volatile("" : "+f"(x)::"memory");  // nobody reads it before
-    }
-  }
-};
 
 /// totals += sums, which become 0.
 template <int count>
@@ -171,6 +113,156 @@ __device__ __forceinline__ void add_sums(float (&totals)[count][4], float (&sums
   }
 }
 
+/// What the threads of a block have in common.
+template <class Shape>
+struct Memory {
+  unsigned char* tiles;
+  float* stages_of_numbers;
+  /// [tile_sets] each: tiles of a chunk are there, with its numbers; nobody reads them any more.
+  std::uint64_t *full, *empty;
+  /// [stages]: nobody reads the numbers of a chunk any more.
+  std::uint64_t* read;
+
+  __device__ __forceinline__ unsigned char* tile(int number, int term) const {
+    return tiles + (number % tile_sets * terms + term) * Shape::tile_bytes;
+  }
+  __device__ __forceinline__ float* left(int number) const {
+    return stages_of_numbers + number % stages * Shape::stage_numbers;
+  }
+  __device__ __forceinline__ float* right(int number) const {
+    return left(number) + chunk * Shape::left_stride;
+  }
+  /// Waits until a chunk has come to one of `count` places, or has left it.
+  static __device__ __forceinline__ void wait(std::uint64_t* barriers, int number, int count) {
+    ptx::mbarrier_wait(barriers + number % count, static_cast<unsigned>(number / count % 2));
+  }
+};
+
+/// A thread of the warpgroups that make tiles.
+template <class Shape, int Width>
+struct Maker {
+  const Memory<Shape>& memory;
+  const Arguments& arguments;
+  Index row, column, first, end;
+  int chunks, thread;
+
+  __device__ __forceinline__ void fetch_chunk(int number) const {
+    if (number < chunks) {
+      if (number >= stages) memory.wait(memory.read, number - stages, stages);
+      const Index k = first + Index{number} * chunk;
+      fetch<Width, Shape::rows, Shape::left_stride>(memory.left(number), arguments.a, thread, row, k, end);
+      fetch<Width, Shape::columns, Shape::columns>(memory.right(number), arguments.b, thread, column, k, end);
+    }
+    ptx::cp_async_commit();
+  }
+  __device__ __forceinline__ void split(int number) const {
+    constexpr int vectors = Shape::columns / vector_numbers;
+    const float* const numbers = memory.right(number);
+#pragma unroll 1
+    for (int i = thread; i < chunk * vectors; i += maker_threads) {
+      const int k = i / vectors, v = i % vectors, in_panel = v % 8;
+      const float* const x = numbers + k * Shape::columns + v * vector_numbers;
+      const Pack<float, 4> halves[2] = {load_pack<4>(x), load_pack<4>(x + 4)};
+#pragma unroll
+      for (int term = 0; term < terms; ++term) {
+        Pack<unsigned, 4> vector;
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          vector.of[j] = bf16_term_of(halves[j / 2].of[j % 2 * 2], halves[j / 2].of[j % 2 * 2 + 1], term);
+        const int place = v / 8 * Shape::panel_bytes + k * tile_row_bytes + (in_panel ^ k % 8) * 16;
+        store_pack(vector, reinterpret_cast<unsigned*>(memory.tile(number, term) + place));
+      }
+    }
+  }
+  __device__ __forceinline__ void run() const {
+    constexpr int barrier = 1;
+    for (int number = 0; number < stages - 1; ++number) fetch_chunk(number);
+    for (int number = 0; number < chunks; ++number) {
+      fetch_chunk(number + stages - 1);
+      ptx::cp_async_wait<stages - 1>();
+      named_barrier<maker_threads>(barrier);  // the numbers that others fetched
+      if (number >= tile_sets) memory.wait(memory.empty, number - tile_sets, tile_sets);
+      split(number);
+      ptx::fence_proxy_async();
+      ptx::mbarrier_arrive(memory.full + number % tile_sets);
+    }
+  }
+};
+
+/// A thread of a warpgroup that multiplies.
+template <class Shape>
+struct Multiplier {
+  /// Operands of an instruction: rows g and g + 8 of the warp's 16, where lane = 4 g + l.
+  using Left = unsigned[terms][4];
+  using Sums = float[Shape::columns / 8][4];
+
+  const Memory<Shape>& memory;
+
+  static __device__ __forceinline__ int g() { return threadIdx.x % warp_size / 4; }
+  static __device__ __forceinline__ int l() { return threadIdx.x % 4; }
+  static __device__ __forceinline__ int first_row() { return threadIdx.x / warp_size * 16; }
+
+  __device__ __forceinline__ void split(int number, int step, Left& left) const {
+#pragma unroll
+    for (int place = 0; place < 4; ++place) {
+      const int column = step * depth + 2 * l() + place / 2 * 8;
+      const float* const x =
+          memory.left(number) + column * Shape::left_stride + first_row() + g() + place % 2 * 8;
+#pragma unroll
+      for (int term = 0; term < terms; ++term)
+        left[term][place] = bf16_term_of(x[0], x[Shape::left_stride], term);
+    }
+  }
+  /// Starts sums += the products of a step of a chunk.
+  __device__ __forceinline__ void multiply(int number, int step, const Left& left, Sums& sums) const {
+    wgmma::fence();
+#pragma unroll
+    for (int i = 0; i < terms; ++i) {
+#pragma unroll
+      for (int j = 0; i + j < terms; ++j) {
+        const std::uint64_t right =
+            wgmma::operand(memory.tile(number, j), tile_row_bytes, Shape::panel_bytes) +
+            step * depth * tile_row_bytes / 16;
+        wgmma::multiply<Shape::columns, true, true>(sums, left[i], right);
+      }
+    }
+    wgmma::commit();
+  }
+  /// totals += the sums over all chunks.
+  __device__ __forceinline__ void run(int chunks, Sums& totals) const {
+    constexpr int steps = chunk / depth;
+    Left left[steps];
+    Sums sums = {};
+    for (int first = 0; first < chunks; first += short_sum) {
+      const int end = min(first + short_sum, chunks);
+      for (int number = first; number < end; ++number) {
+        memory.wait(memory.full, number, tile_sets);
+#pragma unroll
+        for (int step = 0; step < steps; ++step) {
+          // Until the products that read these operands, of the chunk before, are done.
+          wgmma::wait<steps - 1>();
+          if (step == steps - 1 && number > 0) ptx::mbarrier_arrive(memory.empty + (number - 1) % tile_sets);
+          split(number, step, left[step]);
+          multiply(number, step, left[step], sums);
+        }
+        ptx::mbarrier_arrive(memory.read + number % stages);
+      }
+      wait(sums);
+      add_sums(totals, sums);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ void wait(Sums& sums) {
+    wgmma::wait<0>();
+#pragma unroll
+    for (auto& tile : sums) {
+#pragma unroll
+      for (float& x : tile) asm volatile("" : "+f"(x)::"memory");  // nobody reads it before
+    }
+  }
+};
+
 /// Block (i, j, k): rows of range i of a, those of range j of b, columns of range k of both. `Width` divides
 /// their numbers of rows, and columns begin at so many floats.
 template <class Shape, int Width>
@@ -180,61 +272,39 @@ __global__ void __launch_bounds__(Shape::threads, 1) split_gemm_kernel(Arguments
               first = Index{blockIdx.z} * arguments.depth_of_block,
               end = min(first + arguments.depth_of_block, a.cols);
   const int chunks = static_cast<int>((end - first + chunk - 1) / chunk);
-  unsigned char* const memory = dynamic_shared_memory();
-  const unsigned before = (tile_alignment - ptx::shared_address(memory) % tile_alignment) % tile_alignment;
-  unsigned char* const tiles = memory + before;
-  const Thread<Shape> own{tiles, reinterpret_cast<float*>(tiles + 2 * terms * Shape::tile_bytes)};
-  const auto start_fetch = [&](int number) {
-    if (number < chunks) {
-      const Index k = first + Index{number} * chunk;
-      float* const stage = own.stage(number);
-      fetch<Width, Shape::rows, Shape::left_stride, Shape::threads>(stage, a, row, k, end);
-      fetch<Width, Shape::columns, Shape::columns, Shape::threads>(stage + chunk * Shape::left_stride, b,
-                                                                   column, k, end);
-    }
-    ptx::cp_async_commit();
-  };
-  typename Thread<Shape>::Left left[2];
-  typename Thread<Shape>::Sums sums = {}, totals = {};
-  const auto split = [&](int number, int set) {
-    ptx::cp_async_wait<stages - 2>();
-    __syncthreads();
-    const float* const stage = own.stage(number);
-    own.split_right(stage + chunk * Shape::left_stride, set);
-    own.split_left(stage, left[set]);
-  };
-  // Products see what all threads have written to tiles, and their stage is read.
-  const auto publish = [] {
-    ptx::fence_proxy_async();
-    __syncthreads();
-  };
-
-#pragma unroll
-  for (int number = 0; number < stages - 1; ++number) start_fetch(number);
-  split(0, 0);
-  start_fetch(stages - 1);
-  publish();
-  for (int number = 0; number < chunks; number += 2) {
-#pragma unroll
-    for (int set = 0; set < 2; ++set) {  // its number must be known here, or registers become memory
-      const int now = number + set;
-      if (now >= chunks) break;
-      own.multiply(set, left[set], sums);
-      if (now + 1 < chunks) split(now + 1, 1 - set);
-      start_fetch(now + stages);
-      own.wait(sums);
-      if (now % short_sum == short_sum - 1) add_sums(totals, sums);
-      publish();
-    }
+  __shared__ std::uint64_t barriers[2 * tile_sets + stages];
+  unsigned char* const begin = dynamic_shared_memory();
+  unsigned char* const tiles =
+      begin + (tile_alignment - ptx::shared_address(begin) % tile_alignment) % tile_alignment;
+  const Memory<Shape> memory{
+      .tiles = tiles,
+      .stages_of_numbers = reinterpret_cast<float*>(tiles + tile_sets * terms * Shape::tile_bytes),
+      .full = barriers,
+      .empty = barriers + tile_sets,
+      .read = barriers + 2 * tile_sets};
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2 * tile_sets + stages; ++i)
+      ptx::mbarrier_initialize(barriers + i, i < tile_sets ? maker_threads : Shape::groups * group_threads);
   }
-  add_sums(totals, sums);
+  __syncthreads();
 
+  if (threadIdx.x >= Shape::groups * group_threads) {
+    wgmma::release_registers<Shape::maker_registers>();
+    const int thread = static_cast<int>(threadIdx.x) - Shape::groups * group_threads;
+    Maker<Shape, Width>{memory, arguments, row, column, first, end, chunks, thread}.run();
+    return;
+  }
+  wgmma::take_registers<Shape::registers>();
+  using Own = Multiplier<Shape>;
+  typename Own::Sums totals = {};
+  Own{memory}.run(chunks, totals);
   float* const out = arguments.partial + Index{blockIdx.z} * b.rows * a.rows;
 #pragma unroll
   for (int j = 0; j < Shape::columns / 8; ++j) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const Index m = row + own.first_row() + own.g() + i / 2 * 8, n = column + 8 * j + 2 * own.l() + i % 2;
+      const Index m = row + Own::first_row() + Own::g() + i / 2 * 8,
+                  n = column + 8 * j + 2 * Own::l() + i % 2;
       if (m < a.rows && n < b.rows) out[n * a.rows + m] = totals[j][i];
     }
   }

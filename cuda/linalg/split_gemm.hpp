@@ -9,9 +9,11 @@ namespace orthornn::cuda {
 /// compute capability 9.0a.
 bool takes_split_gemm(Device device, Index rows, Index cols, Index depth);
 
-/// c <- alpha a b^T + beta c for a [rows, depth] and b [cols, depth], as accurate as products and sums of
-/// floats, on tensor cores: numbers are sums of three bfloat16, 24 bits in all. The order of the sums depends
-/// on the sizes alone.
+/// c <- alpha a b^T + beta c for a [rows, depth] and b [cols, depth], on tensor cores. Numbers are sums of
+/// three bfloat16, 24 bits in all, and long sums are sums of floats. Results are off by less
+/// than 2^-20 of themselves: as cuBLAS's of floats where terms have either sign, and up to four times as much
+/// where all are positive. An infinite number makes its results NaN. The order of the sums depends on the
+/// sizes alone.
 void split_gemm(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
                 MatrixView<float> c);
 

@@ -1,18 +1,20 @@
 #pragma once
 
+#include <algorithm>
+
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
 
 namespace orthornn::cuda {
 
-/// Of a block of `sum_partials`: sums, and threads a sum.
+/// Of a block of `sum_partials`: sums, and threads a sum at most.
 inline constexpr unsigned partial_columns = 32, partial_rows = 32;
 
 template <class T, class Store>
 __global__ void sum_partials_kernel(const T* __restrict__ partial, Index rows, Index count, Store store) {
   __shared__ T shared[partial_rows][partial_columns];
   const Index column = static_cast<Index>(blockIdx.x) * partial_columns + threadIdx.x;
-  const Index range = (rows + partial_rows - 1) / partial_rows, first = threadIdx.y * range;
+  const Index range = (rows + blockDim.y - 1) / blockDim.y, first = threadIdx.y * range;
   const Index last = first + range < rows ? first + range : rows;
   T sum = 0;
   if (column < count) {
@@ -23,7 +25,7 @@ __global__ void sum_partials_kernel(const T* __restrict__ partial, Index rows, I
   __syncthreads();
   if (threadIdx.y != 0 || column >= count) return;
   T total = 0;
-  for (unsigned y = 0; y < partial_rows; ++y) total += shared[y][threadIdx.x];
+  for (unsigned y = 0; y < blockDim.y; ++y) total += shared[y][threadIdx.x];
   store(column, total);
 }
 
@@ -36,9 +38,11 @@ inline constexpr Index max_partial_sums = Index{1} << 24;
 template <class T, class Store>
 void sum_partials(const Context& gpu, const T* partial, Index rows, Index count, Store store) {
   if (count == 0) return;
+  // A thread reads eight rows at once.
+  const unsigned y = std::min(partial_rows, blocks_for(rows, 8));
   launch(gpu, sum_partials_kernel<T, Store>,
-         {.grid = blocks_for(count, partial_columns), .block = dim3(partial_columns, partial_rows)}, partial,
-         rows, count, store);
+         {.grid = blocks_for(count, partial_columns), .block = dim3(partial_columns, y)}, partial, rows,
+         count, store);
 }
 
 }  // namespace orthornn::cuda

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/overlap.hpp"
 #include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
@@ -103,10 +102,9 @@ TensorView<const T> OrthogonalLayer<T>::input_weights() const {
 
 template <class T>
 void OrthogonalLayer<T>::run_prepare() {
+  transition_->prepare(this->value(places_.transition));
   if (stiefel_) stiefel_->prepare(this->value(places_.input));
   input_map_->forget();
-  const TensorView<const T> parameters = this->value(places_.transition);
-  Overlap(parameters.device()).aside([&] { transition_->prepare(parameters); });
 }
 
 template <class T>
@@ -145,13 +143,11 @@ TensorView<const T> OrthogonalLayer<T>::run_forward(const SequenceInput<T>& inpu
   const RolloutMemory<T> memory{.z = saved.push<T>({length, batch, transition_->coefficient_count()}),
                                 .signs = saved.push<std::int8_t>({length, batch, signs}),
                                 .y = {}};
-  // 2. h_0, and W x_t + b for all steps, for which Q need not be there yet.
+  // 2. h_0, and W x_t + b for all steps.
   const TensorView<T> initial = states[0];
+  start.empty() ? run_initial_state(States<T>(&initial, 1)) : copy<T>(start[0], initial);
   const TensorView<T> outputs = states.slice(1, length);
-  Overlap(states.device()).beside([&] {
-    start.empty() ? run_initial_state(States<T>(&initial, 1)) : copy<T>(start[0], initial);
-    input_map_->forward(input, input_weights(), this->value(places_.bias), outputs, saved);
-  });
+  input_map_->forward(input, input_weights(), this->value(places_.bias), outputs, saved);
   // 3. The recurrence.
   const Saved::Scope scope(saved);
   const TensorView<T> h_last = last.empty() ? saved.push<T>({batch, n}) : last[0];
@@ -185,32 +181,26 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
     const TensorView<T> gradient = this->gradient(places_.initial_state);
     own_start ? sum_rows<T>(d_h_0, gradient, scratch) : set_zero(gradient);
   }
-  // 3. The parameters, from the gradients of all steps at once: those of the input map wait for memory, those
-  // of the transition for arithmetic and for one another.
-  const TensorView<T> d_weights =
-      stiefel_ ? scratch.push<T>({n, this->input_size()}) : this->gradient(places_.input);
-  const bool has_modrelu = places_.modrelu_bias >= 0;
-  const Overlap overlap(g.device());
-  overlap.aside([&] {
-    input_map_->backward(input, input_weights(), g,
-                         {.weights = d_weights,
-                          .bias = this->gradient(places_.bias),
-                          .signed_bias = has_modrelu ? this->gradient(places_.modrelu_bias) : TensorView<T>(),
-                          .states = outputs,
-                          .input = arguments.d_input,
-                          .mode = arguments.input},
-                         scratch);
-    if (stiefel_) stiefel_->backward(d_weights, this->gradient(places_.input));
-  });
+  // 3. The parameters, from the gradients of all steps at once.
   const auto coefficients = [&](TensorView<const T> c) {
     const Index count = transition_->coefficient_count();
     return MatrixView<const T>{c.data(), count, length * batch, count, c.device()};
   };
-  overlap.beside([&] {
-    transition_->backward_of_rollout(columns_of(TensorView<const T>(g)), columns_of(states.slice(0, length)),
-                                     coefficients(memory.z), coefficients(memory.y),
-                                     this->gradient(places_.transition));
-  });
+  transition_->backward_of_rollout(columns_of(TensorView<const T>(g)), columns_of(states.slice(0, length)),
+                                   coefficients(memory.z), coefficients(memory.y),
+                                   this->gradient(places_.transition));
+  const TensorView<T> d_weights =
+      stiefel_ ? scratch.push<T>({n, this->input_size()}) : this->gradient(places_.input);
+  const bool has_modrelu = places_.modrelu_bias >= 0;
+  input_map_->backward(input, input_weights(), g,
+                       {.weights = d_weights,
+                        .bias = this->gradient(places_.bias),
+                        .signed_bias = has_modrelu ? this->gradient(places_.modrelu_bias) : TensorView<T>(),
+                        .states = outputs,
+                        .input = arguments.d_input,
+                        .mode = arguments.input},
+                       scratch);
+  if (stiefel_) stiefel_->backward(d_weights, this->gradient(places_.input));
 }
 
 template class OrthogonalLayer<float>;

@@ -1,7 +1,6 @@
 #include "orthornn/nn/model.hpp"
 
 #include "core/for_each.hpp"
-#include "core/overlap.hpp"
 #include "orthornn/core/error.hpp"
 #include "pointwise/matrices.hpp"
 
@@ -60,21 +59,15 @@ BatchLoss Model<T>::read_loss() const {
 
 template <class T>
 BatchLoss Model<T>::loss(const Batch& batch) {
-  {
-    const Overlap overlap(device());
-    prepare();
-    loss_of_prepared(batch);
-  }
+  prepare();
+  loss_of_prepared(batch);
   return read_loss();
 }
 
 template <class T>
 BatchLoss Model<T>::loss_and_gradient(const Batch& batch) {
-  {
-    const Overlap overlap(device());
-    prepare();
-    loss_and_gradient_of_prepared(batch);
-  }
+  prepare();
+  loss_and_gradient_of_prepared(batch);
   return read_loss();
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/fields_json.hpp"
-#include "core/overlap.hpp"
 #include "nn/sequences.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -238,12 +237,8 @@ template <class T>
 void SequenceModel<T>::run_layers(const Batch& batch, const ModelState<T>* initial, bool training) {
   check_initial(initial);
   saved_.clear();
-  // The cells need not be prepared yet.
-  Overlap(this->device()).beside([&] {
-    input_ = first_input(batch);
-    if (training) input_.noise = this->noise();
-    cells_input_ = embedding_ ? input_.with_vectors(embedding_->forward(input_, {}, {}, saved_)) : input_;
-  });
+  input_ = first_input(batch);
+  if (training) input_.noise = this->noise();
   last_views_.clear();
   start_views_.clear();
   for (std::size_t i = 0; i < last_states_.size(); ++i) {
@@ -251,6 +246,7 @@ void SequenceModel<T>::run_layers(const Batch& batch, const ModelState<T>* initi
     last_views_.push_back(last_states_[i]);
     if (initial) start_views_.push_back((*initial)[i].view());
   }
+  cells_input_ = embedding_ ? input_.with_vectors(embedding_->forward(input_, {}, {}, saved_)) : input_;
   readout_input_ = readout_input(cells_.forward(cells_input_, start_views_, last_views_, saved_));
   readout_.forward(readout_input_, {}, {}, saved_);
   const TensorView<T> outputs = saved_.top<T>();

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "core/overlap.hpp"
 #include "core/set_zero.hpp"
 #include "linalg/elementwise.hpp"
 #include "orthornn/core/error.hpp"
@@ -228,7 +227,6 @@ void Trainer::start_batch(Index part) {
   const std::uint64_t high = noise.bits();
   model_.set_noise(high << 32 | noise.bits());
   const auto compute = [&] {
-    const Overlap overlap(model_.device());
     if (first) prepare_model();
     model_.loss_and_gradient_of_prepared(batch_);
     if (options_.accumulate > 1) add_up(first, last);

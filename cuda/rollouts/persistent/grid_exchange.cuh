@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "cuda/core/kernel.cuh"
+#include "cuda/core/named_barrier.cuh"
 
 namespace orthornn::cuda {
 
@@ -60,11 +61,5 @@ class Watchdog {
   int polls_ = 0;
   std::uint64_t began_ = 0;
 };
-
-/// A barrier of `Threads` threads of the block, which other threads do not take part in.
-template <int Threads>
-__device__ __forceinline__ void named_barrier(int name) {
-  asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(Threads) : "memory");
-}
 
 }  // namespace orthornn::cuda
