@@ -146,8 +146,10 @@ template <class T>
 void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Precision precision) {
   const cublasComputeType_t compute = compute_type<T>(precision);
   if constexpr (std::is_same_v<T, float>) {
+    // Not for a matrix by its own transpose: sums of squares lose most there, and orthonormal columns are
+    // made by them.
     if (precision == Precision::fp32 && !a.is_transposed && b.is_transposed &&
-        takes_split_gemm(c.device, c.rows, c.cols, a.cols())) {
+        a.matrix.data != b.matrix.data && takes_split_gemm(c.device, c.rows, c.cols, a.cols())) {
       return split_gemm(alpha, a.matrix, b.matrix, beta, c);
     }
     if (compute == CUBLAS_COMPUTE_32F_FAST_TF32 && is_faster_by_copies(a, b, beta, c))

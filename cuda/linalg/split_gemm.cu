@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 
 #include "cuda/core/bf16_terms.cuh"
@@ -323,22 +324,31 @@ bool has_instructions() {
   return attributes.sharedSizeBytes > bytes_without;
 }
 
+/// Columns of a block, and blocks along the columns.
+struct Division {
+  Index depth_of_block, parts;
+};
+
+Division divide(Index tiles, Index depth_of_sums) {
+  const Index chunks = (depth_of_sums + chunk - 1) / chunk, most = std::max<Index>(1, enough_blocks / tiles);
+  const Index depth_of_block = (chunks + most - 1) / most * chunk;
+  return {depth_of_block, (depth_of_sums + depth_of_block - 1) / depth_of_block};
+}
+
 template <class Shape, int Width>
 void start(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
            MatrixView<float> c) {
   Context& gpu = context(c.device);
-  const Index tiles = Shape::tiles(a.rows, b.rows);
-  const Index parts = std::max<Index>(1, enough_blocks / tiles);
-  const Index chunks_of_block = ((a.cols + chunk - 1) / chunk + parts - 1) / parts;
-  const Index depth_of_block = chunks_of_block * chunk, count = a.rows * b.rows;
-  const unsigned blocks = blocks_for(a.cols, depth_of_block);
-  float* const partial = gpu.scratch<float>(static_cast<std::size_t>(blocks * count));
+  const Division division = divide(Shape::tiles(a.rows, b.rows), a.cols);
+  const Index count = a.rows * b.rows;
+  float* const partial = gpu.scratch<float>(static_cast<std::size_t>(division.parts * count));
   launch(gpu, split_gemm_kernel<Shape, Width>,
-         {.grid = dim3(blocks_for(a.rows, Shape::rows), blocks_for(b.rows, Shape::columns), blocks),
+         {.grid = dim3(blocks_for(a.rows, Shape::rows), blocks_for(b.rows, Shape::columns),
+                       grid_size(division.parts)),
           .block = Shape::threads,
           .shared = Shape::shared_bytes},
-         Arguments{a, b, depth_of_block, partial});
-  sum_partials(gpu, partial, blocks, count, [=] __device__(Index i, float sum) {
+         Arguments{a, b, division.depth_of_block, partial});
+  sum_partials(gpu, partial, division.parts, count, [=] __device__(Index i, float sum) {
     float& to = c.data[i / c.rows * c.stride + i % c.rows];
     to = alpha * sum + (beta == 0 ? 0 : beta * to);
   });
@@ -368,6 +378,8 @@ Index padded(Index rows, Index cols) {
   return Shape::tiles(rows, cols) * Shape::rows * Shape::columns;
 }
 
+bool is_wide(Index rows, Index cols) { return padded<Wide>(rows, cols) < padded<Square>(rows, cols); }
+
 }  // namespace
 
 bool takes_split_gemm(Device device, Index rows, Index cols, Index depth) {
@@ -377,14 +389,20 @@ bool takes_split_gemm(Device device, Index rows, Index cols, Index depth) {
   const double products = static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(depth);
   if (depth < least_depth || products < fewest_products) return false;
   if (2 * std::min(padded<Square>(rows, cols), padded<Wide>(rows, cols)) > 3 * rows * cols) return false;
+  const Index tiles = is_wide(rows, cols) ? Wide::tiles(rows, cols) : Square::tiles(rows, cols);
+  const Index parts = divide(tiles, depth).parts, blocks = tiles * parts;
+  if (parts * rows * cols > max_partial_sums) return false;
+  // Where a tenth of a large GPU would wait for the last blocks, cuBLAS divides better.
+  const Index turns = (blocks + enough_blocks - 1) / enough_blocks;
+  if (10 * blocks < 9 * turns * enough_blocks) return false;
   context(device);  // makes it the current one
   return has_instructions();
 }
 
 void split_gemm(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
                 MatrixView<float> c) {
-  if (padded<Wide>(a.rows, b.rows) < padded<Square>(a.rows, b.rows))
-    return start_aligned<Wide>(alpha, a, b, beta, c);
+  assert(a.cols == b.cols && a.cols > 0 && a.rows == c.rows && b.rows == c.cols);
+  if (is_wide(a.rows, b.rows)) return start_aligned<Wide>(alpha, a, b, beta, c);
   start_aligned<Square>(alpha, a, b, beta, c);
 }
 

@@ -39,7 +39,7 @@ template <class T, class Store>
 void sum_partials(const Context& gpu, const T* partial, Index rows, Index count, Store store) {
   if (count == 0) return;
   // A thread reads eight rows at once.
-  const unsigned y = std::min(partial_rows, blocks_for(rows, 8));
+  const unsigned y = std::clamp(blocks_for(rows, 8), 1U, partial_rows);
   launch(gpu, sum_partials_kernel<T, Store>,
          {.grid = blocks_for(count, partial_columns), .block = dim3(partial_columns, y)}, partial, rows,
          count, store);

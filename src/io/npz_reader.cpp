@@ -119,7 +119,7 @@ Shape parse_shape(const std::string& name, std::string_view header) {
   if (!inner) {
     refuse_array(name, fmt::format("its shape is {}; expected whole numbers with commas between, in round "
                                    "brackets",
-                                   shown(value.substr(0, value.find_first_of("'\"}\n")))));
+                                   shown(value.substr(0, value.find_first_of(",}\n")))));
   }
   std::string_view text = *inner;
   const std::string_view whole = shown(text);
@@ -240,13 +240,12 @@ Header read_header(const std::string& name, const Read& read) {
   std::string text(std::min(length, longest_header), ' ');
   if (length > longest_header || read(reinterpret_cast<std::uint8_t*>(text.data()), length) < length)
     refuse_array(name, "its header is cut off");
-  const std::string_view order = value_in(name, text, "fortran_order");
-  if (order.starts_with("True"))
+  std::string_view order = value_in(name, text, "fortran_order");
+  order = order.substr(0, order.find_first_of(",}\n "));
+  if (order == "True")
     refuse_array(name, "it is in Fortran order; expected C order, as numpy.ascontiguousarray makes it");
-  if (!order.starts_with("False")) {
-    refuse_array(name, fmt::format("its 'fortran_order' is {}; expected False",
-                                   shown(order.substr(0, order.find_first_of(",}\n")))));
-  }
+  if (order != "False")
+    refuse_array(name, fmt::format("its 'fortran_order' is {}; expected False", shown(order)));
   const std::string_view descr = value_in(name, text, "descr");
   // No text between quotes is a list of fields.
   const std::string type(between(descr, '\'', '\'').value_or(between(descr, '"', '"').value_or("")));

@@ -288,7 +288,7 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
   refused({"train", "video", "--cell", "convneru", "--kernel-size", "4"}, {"kernel size 4", "odd"});
   for (const char* cell : {"convneru", "convlstm"}) {
     refused({"train", "video", "--cell", cell, "--kernel-size", "9"},
-            {"--kernel-size 9", "frames of 8 x 8", "8 or less"});
+            {"--kernel-size 9", "frames of 8 x 8", "an odd number up to 7"});
   }
   for (const char* kernel : {"glorot", "orthogonal", "zeros"}) {
     refused({"train", "video", "--cell", "convneru", "--hidden-kernel", kernel, "--lr-orth", "0.1"},

@@ -111,6 +111,10 @@ TEST_CASE("Headers of NumPy arrays are read in every version and order, and refu
   CHECK_THAT(refusal("{'fortran_order': False, 'shape': (3,), }\n"), contains("has no 'descr'"));
   CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': 0, 'shape': (3,), }\n"),
              contains("'fortran_order' is 0; expected False"));
+  CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': Falsehood, 'shape': (3,), }\n"),
+             contains("'fortran_order' is Falsehood; expected False"));
+  CHECK_THAT(refusal("{'shape': '3', 'descr': '<f4', 'fortran_order': False}"),
+             contains("its shape is '3'; expected whole numbers"));
   CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (3), }\n"),
              contains("(3), which is a number") && contains("(3,)"));
   for (const char* shape : {"3", "[3]"}) {

@@ -86,7 +86,7 @@ std::unique_ptr<Hdf5Reader> open_hdf5(const std::string& file, bool has_frames) 
   try {
     return std::make_unique<Hdf5Reader>(file);
   } catch (const FileError& error) {
-    if (!has_frames) throw;
+    if (!has_frames || !std::filesystem::is_regular_file(file)) throw;
     throw FileError(
         fmt::format("{}. This model of videos also reads {}", error.what(), VideoTask::clip_forms));
   }

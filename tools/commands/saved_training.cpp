@@ -16,7 +16,7 @@ bool is_accepted(const std::function<void()>& read) {
   try {
     read();
     return true;
-  } catch (const Error&) {
+  } catch (const FileError&) {
     return false;
   }
 }
@@ -77,7 +77,11 @@ void SavedTraining::resume(Trainer& trainer) const {
   std::optional<ModelFileInfo> last_info, best_info;
   if (has_last()) {
     last_info = info_of_last(
-        *this, [&] { return check_resumable(last, trainer); }, [&] { restore(best, trainer); });
+        *this, [&] { return check_resumable(last, trainer); },
+        [&] {
+          info_of_best(best, trainer);
+          restore(best, trainer);
+        });
   }
   bool from_best = false;
   try {

@@ -67,7 +67,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   std::unique_ptr<Task> described = make_task_of_run(may_exist);
   // 2. What is still open.
   check_typed(typed);  // before the recipe, which may read the data
-  check_frames(*described);
+  check_frames(*described, may_exist);
   Recipe recipe = recipe_for(*described, recurrences_of_parts(),
                              is_given(command, "--hidden") || !stack.empty() ? hidden_size() : 0);
   const bool has_points = has_stiefel_points(stack.empty() ? recurrences_of_parts() : stack);
@@ -262,19 +262,22 @@ void TrainSettings::check_positions(const Task& described) const {
   }
 }
 
-void TrainSettings::check_frames(const Task& described) const {
+void TrainSettings::check_frames(const Task& described, bool resumes) const {
   const std::vector<std::string> parts = names_of_parts();
   const SequenceData data = described.data();
   const auto refuse = [&](const char* what, const char* name) {
     throw UsageError(fmt::format("the {} {} reads frames, and the task {} has none; expected the task {}",
                                  what, name, task.name, VideoOptions::name));
   };
-  // At every pixel a part of such a kernel would lie beyond the frame, where it sees zeros.
+  // At every pixel a part of such a kernel would lie beyond the frame, where it sees zeros. A training that
+  // began with one goes on.
   const auto check_kernel = [&](const std::string& named, Index size) {
-    if (size <= std::min(data.height, data.width)) return;
+    const Index least = std::min(data.height, data.width);
+    if (size <= least || resumes) return;
     throw UsageError(
-        fmt::format("{} is larger than the frames of {} x {} that the task {} has; expected {} or less",
-                    named, data.height, data.width, task.name, std::min(data.height, data.width)));
+        fmt::format("{} is larger than the frames of {} x {} that the task {} has; expected an odd number up "
+                    "to {}",
+                    named, data.height, data.width, task.name, (least - 1) | 1));
   };
   const auto check = [&](const auto& layer) {
     if constexpr (requires { layer.height, layer.width; }) {

@@ -166,8 +166,9 @@ struct TrainSettings {
   /// The same of an optimizer that was not given, which is known later.
   void check_of_optimizer(const Typed& typed, bool has_points) const;
   void check_positions(const Task& described) const;
-  /// Throws for cells of frames and a task without frames.
-  void check_frames(const Task& described) const;
+  /// Throws for cells of frames and a task without frames, and for kernels that are larger than the frames,
+  /// unless a training with one is resumed.
+  void check_frames(const Task& described, bool resumes) const;
   void check_init() const;
   void complete_model(const CLI::App& command, const Task& described, const Recipe& recipe);
   /// Gives --init exact the sizes that it needs, where they are open. Throws UsageError for settings with
