@@ -1,4 +1,5 @@
-// What stands for chunked_delta_product.cu where its kernels are left out: cmake/cuda.cmake says where.
+// The functions of chunked_delta_product.cu in builds without its kernels. cmake/cuda.cmake says which builds
+// these are.
 
 #include "cuda/delta/chunked_delta_product.hpp"
 #include "orthornn/core/error.hpp"

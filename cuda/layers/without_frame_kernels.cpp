@@ -1,5 +1,5 @@
-// What stands in for frame_convolution.cu and frame_kernel_gradient.cu where they are left out:
-// cmake/cuda.cmake says where.
+// The functions of frame_convolution.cu and frame_kernel_gradient.cu in builds without their kernels.
+// cmake/cuda.cmake says which builds these are.
 
 #include "cuda/layers/frame_convolution.hpp"
 #include "orthornn/core/error.hpp"

@@ -1,4 +1,5 @@
-// What stands in for lstm_rollout.cu and gru_rollout.cu where they are left out: cmake/cuda.cmake says where.
+// The functions of lstm_rollout.cu and gru_rollout.cu in builds without their kernels. cmake/cuda.cmake says
+// which builds these are.
 
 #include "cuda/layers/gated_rollout.hpp"
 #include "orthornn/core/error.hpp"

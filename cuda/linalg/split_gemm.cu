@@ -22,7 +22,8 @@
 //   split      its numbers of a become three operands in registers
 //   multiply   six products of the terms, those above 2^-24 of the whole
 //
-// Nobody waits for all: while one warpgroup splits, the products of another one keep the tensor cores busy.
+// No barrier stops all warpgroups at once. While one splits, the products of another keep the tensor cores
+// busy.
 //
 // Tensor cores cut off what they add below the last bit of a sum. So sums are short: every `short_sum` chunks
 // threads add them to sums of their own. The blocks' parts are added at last, by sum_partials.
@@ -39,6 +40,7 @@ constexpr int stages = 3, tile_sets = 2;
 constexpr int group_threads = 128;
 /// Of the warpgroups that make tiles. One has too few warps to hide what its instructions wait for.
 constexpr int maker_threads = 2 * group_threads;
+/// Chunks of a sum on tensor cores.
 constexpr int short_sum = 2;
 /// Of a tile, as instructions read it (cuda/core/wgmma.cuh).
 constexpr int tile_row_bytes = 128, panel_columns = 64, vector_numbers = 8;
@@ -62,7 +64,7 @@ struct Shape {
   /// that makes tiles.
   static constexpr int first_registers = 65'536 / threads / 8 * 8, registers = Groups == 2 ? 208 : 128,
                        maker_registers = Groups == 2 ? 48 : 40;
-  // Or the kernel would wait for registers without end.
+  // With fewer registers the kernel would wait for them without end.
   static_assert(group_threads * Groups * registers + maker_threads * maker_registers <=
                 threads * first_registers);
   /// From column to column of a. So padded, lanes that read two columns of eight rows meet different banks.
@@ -119,9 +121,10 @@ template <class Shape>
 struct Memory {
   unsigned char* tiles;
   float* stages_of_numbers;
-  /// [tile_sets] each: tiles of a chunk are there, with its numbers; nobody reads them any more.
+  /// [tile_sets] barriers each. `full`: the numbers and the tiles of a chunk have been written. `empty`: the
+  /// products that read these tiles have ended.
   std::uint64_t *full, *empty;
-  /// [stages]: nobody reads the numbers of a chunk any more.
+  /// [stages] barriers: all warpgroups have read the numbers of a chunk.
   std::uint64_t* read;
 
   __device__ __forceinline__ unsigned char* tile(int number, int term) const {
@@ -259,7 +262,7 @@ struct Multiplier {
 #pragma unroll
     for (auto& tile : sums) {
 #pragma unroll
-      for (float& x : tile) asm volatile("" : "+f"(x)::"memory");  // nobody reads it before
+      for (float& x : tile) asm volatile("" : "+f"(x)::"memory");  // keeps reads of x behind the wait
     }
   }
 };

@@ -1,4 +1,5 @@
-// What stands for decompositions.cpp where the libraries lack its functions: cmake/cuda.cmake says where.
+// The functions of decompositions.cpp in builds whose libraries lack them. cmake/cuda.cmake says which builds
+// these are.
 
 #include "cuda/linalg/decompositions.hpp"
 #include "orthornn/core/error.hpp"

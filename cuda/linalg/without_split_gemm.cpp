@@ -1,4 +1,4 @@
-// What stands for split_gemm.cu where its kernels are left out: cmake/cuda.cmake says where.
+// The functions of split_gemm.cu in builds without its kernels. cmake/cuda.cmake says which builds these are.
 
 #include "cuda/linalg/split_gemm.hpp"
 #include "orthornn/core/error.hpp"

@@ -1,4 +1,5 @@
-// What stands in for few_sequences_rollout.cu where it is left out: cmake/cuda.cmake says where.
+// The functions of few_sequences_rollout.cu in builds without its kernels. cmake/cuda.cmake says which builds
+// these are.
 
 #include "cuda/rollouts/persistent/cluster_rollout.hpp"
 

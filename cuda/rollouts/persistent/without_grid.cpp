@@ -1,4 +1,5 @@
-// What stands in for grid_rollout.cu where it is left out: cmake/cuda.cmake says where.
+// The functions of grid_rollout.cu in builds without its kernels. cmake/cuda.cmake says which builds these
+// are.
 
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
 #include "orthornn/core/error.hpp"
