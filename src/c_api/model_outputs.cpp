@@ -44,19 +44,6 @@ void check_one_input(const std::optional<Index>& numbers, const void* features, 
   }
 }
 
-/// Sets rows [N T, ..] beyond the ends of the N sequences to 0: they are not data, so that any number may be
-/// there.
-template <class T>
-void clear_padding(const std::vector<std::int32_t>& lengths, Tensor<T>& rows) {
-  if (rows.empty()) return;
-  const Index length = rows.shape()[0] / std::ssize(lengths), row = rows.size() / rows.shape()[0];
-  T* sequence = rows.data();
-  for (const std::int32_t steps : lengths) {
-    std::fill(sequence + steps * row, sequence + length * row, T{});
-    sequence += length * row;
-  }
-}
-
 PredictInput input_of(orthornn_model& handle, const CallerSequences& given) {
   const auto [length, batch, features, symbols, lengths] = given;
   const std::optional<Index> numbers = handle.caller_numbers();
@@ -75,8 +62,6 @@ PredictInput input_of(orthornn_model& handle, const CallerSequences& given) {
       throw ValueError(fmt::format("lengths[{}] is {}, expected 0 to {}", b, steps, length));
     input.lengths.push_back(static_cast<std::int32_t>(steps));
   }
-  clear_padding(input.lengths, input.features);
-  clear_padding(input.lengths, input.symbols);
   bring_to_model(input, handle.sequence_model().options(), handle.order(), handle.task.get());
   return input;
 }

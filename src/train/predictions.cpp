@@ -41,6 +41,19 @@ std::vector<NamedStates> states_of(const SequenceModel<float>& model, Index rows
   return states;
 }
 
+/// Sets the rows of an array with its steps first that lie beyond the ends of sequences to 0: they are not
+/// data, so that any number may be there.
+template <class T>
+void clear_padding(const PredictInput& input, Tensor<T>& rows) {
+  if (rows.empty() || !input.steps_first) return;
+  const Index length = *input.steps_first, row = rows.size() / rows.shape()[0];
+  T* sequence = rows.data();
+  for (const std::int32_t steps : input.lengths) {
+    std::fill(sequence + steps * row, sequence + length * row, T{});
+    sequence += length * row;
+  }
+}
+
 /// Brings features into the form that the model reads.
 void prepare_features(Index numbers, const Task* task, PredictInput& input) {
   Tensor<float>& features = input.features;
@@ -221,6 +234,8 @@ void bring_to_model(PredictInput& input, const ModelOptions& model, ConstTensorV
     input.starts.push_back(start);
     start += steps;
   }
+  clear_padding(input, input.features);
+  clear_padding(input, input.symbols);
   if (const auto numbers = numbers_of(model)) prepare_features(*numbers, task, input);
   if (!order.empty()) {
     reorder(order, input, input.features);

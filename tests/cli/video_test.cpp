@@ -1,6 +1,7 @@
 // Frames: the task video, and cells that read it.
 
 #include <initializer_list>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cli/html_page_content.hpp"
@@ -151,6 +152,26 @@ TEST_CASE("a model of videos predicts from grays alone, and names all forms that
   check_refused(predict(write_x(255)), 1,
                 {"x.h5", "a pixel is 255", "expected 0 for black to 1 for white: divide"});
   check_refused(predict(write_x(-0.5F)), 1, {"a pixel is -0.5", "expected 0 for black to 1 for white"});
+  // The padding of /x is no data.
+  for (const float padding : {255.0F, std::numeric_limits<float>::quiet_NaN()}) {
+    for (const std::int32_t length : {2, 3}) {
+      CAPTURE(padding, length);
+      Tensor<float> x(Shape{3, 2, 64});
+      x(2, 1, 5) = padding;
+      Tensor<std::int32_t> lengths(Shape{2});
+      lengths(0) = 3;
+      lengths(1) = length;
+      Hdf5Writer writer;
+      writer.dataset("x", x);
+      writer.dataset("lengths", lengths);
+      writer.commit(folder / "x.h5");
+      if (length == 2) {
+        check_success(predict(folder / "x.h5"));
+      } else {
+        check_refused(predict(folder / "x.h5"), 1, {"x.h5", "a pixel is", "expected 0 for black"});
+      }
+    }
+  }
   for (const char* name : {"clip.txt", "clip.mp4", "clip.h5"}) {
     write_text(folder / name, "no frames");
     check_refused(predict(folder / name), 1,
