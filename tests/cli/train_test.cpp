@@ -665,6 +665,27 @@ TEST_CASE("a run directory may be relative, nested, or end with a slash", "[cli]
   CHECK(fs::exists(folder / "runs/copying-cwy/model.h5"));  // what the help promises
 }
 
+TEST_CASE("rgd and rgd-adam of a file stay in force with a cell without points, as SGD and Adam",
+          "[cli][train]") {
+  const TemporaryFolder folder;
+  for (const auto& [riemannian, ordinary] : {std::pair{"rgd", "sgd"}, {"rgd-adam", "adam"}}) {
+    CAPTURE(riemannian);
+    const auto train = [&](const char* optimizer) {
+      const fs::path out = folder / optimizer;
+      const std::string config =
+          config_file(folder, tiny_config + fmt::format("cell = \"matrix\"\noptimizer = \"{}\"\n"
+                                                        "momentum = 0.5\nlr = 0.01\nlr-orth = 0.01\n",
+                                                        optimizer))
+              .string();
+      check_success(run({"train", "--config", config, "--cell", "lstm", "--out", out.string()}));
+      return out;
+    };
+    const fs::path out = train(riemannian);
+    CHECK(has_line(out / "config.toml", fmt::format("optimizer = \"{}\"", riemannian)));
+    CHECK((parameters_in(out / "model.h5") == parameters_in(train(ordinary) / "model.h5")));
+  }
+}
+
 TEST_CASE("a trained model is not overwritten by another training", "[cli][train]") {
   const TemporaryFolder folder;
   check_success(run(train_copying(folder / "run", {"--steps", "2"})));
