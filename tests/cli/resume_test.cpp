@@ -235,13 +235,39 @@ TEST_CASE("where model.h5 alone is damaged, the refusal says how to go on from b
   const std::string kept = content(best);
   fs::resize_file(best, fs::file_size(best) / 2);
   const ProgramResult both = run(resume);
-  check_refused(both, 1, {last.string()});
+  check_refused(both, 1,
+                {last.string(), "it is truncated", "The other file is refused too: ", best.string()});
   CHECK_THAT(both.errors, !contains("Rename"));
   std::ofstream(best, std::ios::binary) << kept;
   fs::remove(last);
   const ProgramResult resumed = run(resume);
   check_success(resumed);
   CHECK_THAT(resumed.output, contains("going on from '" + best.string()));
+}
+
+TEST_CASE("where the settings of both files are refused, both reasons are named", "[cli][resume]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", last = out / "model.h5", best = out / "best.h5";
+  const auto train = [&](const fs::path& to, const Arguments& more) {
+    check_success(run(
+        Arguments{"train", "copying", "--delay", "3", "--batch", "4", "--steps", "2", "--out", to.string()} +
+        more));
+  };
+  train(out, {"--hidden", "8"});
+  train(folder / "smaller", {"--hidden", "6"});
+  train(folder / "seed", {"--hidden", "8", "--seed", "2"});
+  fs::copy_file(folder / "smaller/model.h5", last, fs::copy_options::overwrite_existing);
+  const auto refused = [&](const std::string& reason) {
+    const ProgramResult result = run({"train", "--resume", "--steps", "4", "--out", out.string()});
+    check_refused(result, 1, {last.string() + " holds another model", reason});
+    return result;
+  };
+  refused("Rename '" + last.string() + "' to go on from '" + best.string());
+  fs::copy_file(folder / "seed/best.h5", best, fs::copy_options::overwrite_existing);
+  const ProgramResult both = refused(best.string() + " holds another stream of data");
+  CHECK_THAT(both.errors, contains("another --out") && !contains("Rename"));
+  fs::remove(best);
+  CHECK_THAT(refused("hidden_size").errors, !contains("best.h5"));
 }
 
 TEST_CASE("a file whose numbers are damaged is refused, and the refusal says how to go on", "[cli][resume]") {
@@ -278,7 +304,8 @@ TEST_CASE("where the numbers of both files are damaged, no way is named that doe
                                       (last_is_earlier ? "from '" + last.string() : "without it")});
     damage_numbers(last);
     const ProgramResult both = run(resume);
-    check_refused(both, 1, {best.string(), "'" + last.string() + "' is refused too", "another --out"});
+    check_refused(both, 1,
+                  {best.string(), "The other file is refused too: ", last.string(), "another --out"});
     CHECK_THAT(both.errors, !contains("Rename"));
     // The way is no way with model.h5 alone either.
     fs::rename(best, folder / "renamed.h5");

@@ -12,26 +12,18 @@
 namespace orthornn::program {
 namespace {
 
-bool is_accepted(const std::function<void()>& read) {
-  try {
-    read();
-    return true;
-  } catch (const FileError&) {
-    return false;
-  }
-}
-
 /// Throws the error of a file, with how to go on: without that file, which is renamed, as it may be sound and
-/// only locked or unreadable for now. Where the other one cannot be restored either, that would not lead on,
-/// and the error says so.
+/// only locked or unreadable for now. Where `read_other` refuses the other file, that would not lead on, and
+/// the error has both reasons.
 [[noreturn]] void throw_with_way(const FileError& error, const std::filesystem::path& refused,
-                                 const std::filesystem::path& other, const std::string& way,
-                                 Trainer& trainer) {
-  if (!is_accepted([&] { restore(other, trainer); })) {
+                                 const std::string& way, const std::function<void()>& read_other) {
+  try {
+    read_other();
+  } catch (const FileError& also) {
     throw FileError(
-        fmt::format("{}. '{}' is refused too, so that nothing is left to go on from; use another copy of one "
-                    "of them, or begin a training with another --out",
-                    error.what(), other.string()));
+        fmt::format("{}. The other file is refused too: {}. Use another copy of one of them, or begin a "
+                    "training with another --out",
+                    error.what(), also.what()));
   }
   throw FileError(fmt::format("{}. Rename '{}' to go on {}", error.what(), refused.string(), way));
 }
@@ -47,16 +39,16 @@ ModelFileInfo info_of_best(const std::filesystem::path& file, const Trainer& tra
   return info;
 }
 
-/// What `read` returns of the last state. Where it is refused and the best one is not, by `read_best`, the
-/// error says how to go on without it.
+/// What `read` returns of the last state, or of the best one where there is no other. Where the last one is
+/// refused, the error says how to go on without it, or why `read_best` refuses the best one too.
 ModelFileInfo info_of_last(const SavedTraining& saved, const std::function<ModelFileInfo()>& read,
                            const std::function<void()>& read_best) {
   try {
     return read();
   } catch (const FileError& error) {
-    if (!is_accepted(read_best)) throw;
-    throw FileError(fmt::format("{}. Rename '{}' to go on from '{}', the best model so far", error.what(),
-                                saved.last.string(), saved.best.string()));
+    if (!saved.has_last() || !saved.has_best()) throw;
+    throw_with_way(error, saved.last, fmt::format("from '{}', the best model so far", saved.best.string()),
+                   read_best);
   }
 }
 
@@ -96,15 +88,15 @@ void SavedTraining::resume(Trainer& trainer) const {
     }
   } catch (const FileError& error) {
     if (!last_info) throw;
-    throw_with_way(error, best, last, from_best ? fmt::format("from '{}'", last.string()) : "without it",
-                   trainer);
+    throw_with_way(error, best, from_best ? fmt::format("from '{}'", last.string()) : "without it",
+                   [&] { restore(last, trainer); });
   }
   if (!from_best) {
     try {
       restore(last, trainer);
     } catch (const FileError& error) {
       if (!best_info) throw;
-      throw_with_way(error, last, best, fmt::format("from '{}'", best.string()), trainer);
+      throw_with_way(error, last, fmt::format("from '{}'", best.string()), [&] { restore(best, trainer); });
     }
   }
   if (best_info) {
