@@ -1,8 +1,11 @@
 // Frames: the task video, and cells that read it.
 
+#include <fmt/format.h>
+
 #include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "cli/html_page_content.hpp"
 #include "cli/model_content.hpp"
@@ -121,6 +124,23 @@ TEST_CASE("orthogonal convolutions of frames are trained and inspected", "[cli][
                 {"orthogonal_conv", "frames of 7 x 8", "height = 8"});
   check_refused(run(train_video(folder / "none", {"--config", tables("kernel_size = 9\n"), "--steps", "1"})),
                 2, {"kernel_size 9 of a layer orthogonal_conv", "frames of 8 x 8", "an odd number up to 7"});
+}
+
+TEST_CASE("a kernel beyond one side of the frames is refused with both sizes and that side", "[cli][video]") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "clips.npy").string();
+  for (const auto& [height, width, side] :
+       {std::tuple{7, 10, "rows"}, std::tuple{10, 7, "columns"}, std::tuple{7, 7, "rows and columns"}}) {
+    CAPTURE(side);
+    fs::remove(data);
+    write_text(data, npy("|u1", fmt::format("12, 9, {}, {}", height, width),
+                         std::string(static_cast<std::size_t>(12 * 9 * height * width), 'x')));
+    check_refused(run(train_video(folder / "run", {"--clips", "own", "--data", data, "--cell", "convlstm",
+                                                   "--kernel-size", "9", "--steps", "1"})),
+                  2,
+                  {"--kernel-size 9", "kernels of 9 x 9", fmt::format("frames of {} x {}", height, width),
+                   fmt::format("more {} than", side), "an odd number up to 7"});
+  }
 }
 
 TEST_CASE("layers that read the next frame are refused", "[cli][video]") {

@@ -274,10 +274,11 @@ void TrainSettings::check_frames(const Task& described, bool resumes) const {
   const auto check_kernel = [&](const std::string& named, Index size) {
     const Index least = std::min(data.height, data.width);
     if (size <= least || resumes) return;
+    const char* beyond = size <= data.width ? "rows" : size <= data.height ? "columns" : "rows and columns";
     throw UsageError(
-        fmt::format("{} is larger than the frames of {} x {} that the task {} has; expected an odd number up "
-                    "to {}",
-                    named, data.height, data.width, task.name, (least - 1) | 1));
+        fmt::format("{0} makes kernels of {1} x {1}, which have more {2} than the frames of {3} x {4} of the "
+                    "task {5}; expected an odd number up to {6}",
+                    named, size, beyond, data.height, data.width, task.name, (least - 1) | 1));
   };
   const auto check = [&](const auto& layer) {
     if constexpr (requires { layer.height, layer.width; }) {
