@@ -285,7 +285,7 @@ std::string OwnClips::checksum() const {
 }
 
 OwnClips read_own_clips(const fs::path& data, Index least_bytes) {
-  const std::string expected = fmt::format("expected {}", VideoTask::clip_forms);
+  const std::string expected = fmt::format("expected {}", VideoOptions::own_forms);
   if (data.empty()) throw FileError(fmt::format("task video: clips of one's own need --data; {}", expected));
   std::error_code error;
   const fs::file_status status = fs::status(data, error);

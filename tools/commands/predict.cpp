@@ -16,7 +16,7 @@
 #include "commands/predict_output.hpp"
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
-#include "orthornn/tasks/video_task.hpp"
+#include "commands/task_data.hpp"
 #include "train/generate_text.hpp"
 
 namespace orthornn::program {
@@ -172,12 +172,15 @@ void add_predict(CLI::App& program, Command& chosen) {
   command->option_defaults()->always_capture_default();
   const auto settings = std::make_shared<PredictSettings>();
   command->add_option("model", settings->model, "Model file")->required();
-  command->add_option(
-      "input", settings->inputs,
-      fmt::format("Files of sequences: .h5, .hdf5, .npz, .csv or .txt as train sequences reads them, targets "
-                  "left out; or HDF5 with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps "
-                  "/lengths [B]; for a model of videos also {}",
-                  VideoTask::clip_forms));
+  std::string inputs =
+      "Files of sequences: .h5, .hdf5, .npz, .csv or .txt as train sequences reads them, targets left out; "
+      "or "
+      "HDF5 with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths [B]";
+  for (const auto& task : Names<TaskOptions>::list) {
+    if (const std::string forms = own_forms(task.value); !forms.empty())
+      inputs += fmt::format("; for a model of the task {} also {}", task.name, forms);
+  }
+  command->add_option("input", settings->inputs, inputs);
   command->add_option(
       "-o,--out,--output", settings->output,
       "File to write, whose form its name tells: .h5, .hdf5 or .npz with outputs, classes, "

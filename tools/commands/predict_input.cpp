@@ -9,10 +9,10 @@
 
 #include "commands/clip_pictures.hpp"
 #include "commands/suggestion.hpp"
+#include "commands/task_data.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
-#include "orthornn/tasks/video_task.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -81,14 +81,16 @@ PredictInput taken(SequenceInputs found, const std::string& file, const std::opt
           .names = std::move(found.names)};
 }
 
-/// Throws FileError for another file, which names all forms that a model of frames reads.
-std::unique_ptr<Hdf5Reader> open_hdf5(const std::string& file, bool has_frames) {
+/// Throws FileError for another file, which names the forms that the task alone reads.
+std::unique_ptr<Hdf5Reader> open_hdf5(const std::string& file, const Task* task) {
   try {
     return std::make_unique<Hdf5Reader>(file);
   } catch (const FileError& error) {
-    if (!has_frames || !std::filesystem::is_regular_file(file)) throw;
+    const auto known = find_name<TaskOptions>(task != nullptr ? task->name() : "");
+    const std::string forms = known ? own_forms(*known) : "";
+    if (forms.empty() || !std::filesystem::is_regular_file(file)) throw;
     throw FileError(
-        fmt::format("{}. This model of videos also reads {}", error.what(), VideoTask::clip_forms));
+        fmt::format("{}. This model of the task {} also reads {}", error.what(), task->name(), forms));
   }
 }
 
@@ -101,7 +103,7 @@ PredictInput read_form(const std::string& file, const std::optional<Index>& numb
   const bool has_frames = task != nullptr && predicts_frames(task->data());
   // No frames are text.
   if (extension != ".npz" && extension != ".csv" && (extension != ".txt" || has_frames)) {
-    const std::unique_ptr<Hdf5Reader> reader = open_hdf5(file, has_frames);
+    const std::unique_ptr<Hdf5Reader> reader = open_hdf5(file, task);
     if (reader->has("x")) return read_steps_first(file, *reader, numbers);
     if (!reader->has("inputs") && !reader->has("symbols"))
       throw FileError(fmt::format("{}: no dataset '/x', '/inputs' or '/symbols'", file));

@@ -13,23 +13,21 @@
 namespace orthornn::program {
 namespace {
 
-template <class Options>
-constexpr bool reads_data = requires(const Options& own) {
-  own.data;
-};
+bool reads_data(const TaskOptions& task) {
+  return std::visit(
+      [](const auto& own) {
+        return requires { own.data; };
+      },
+      task);
+}
 
 }  // namespace
 
 std::vector<std::string> tasks_with_data() {
   std::vector<std::string> names;
-  std::apply(
-      [&](const auto&... options) {
-        const auto add = [&]<class Options>(const Options&) {
-          if constexpr (reads_data<Options>) names.emplace_back(Options::name);
-        };
-        (add(options), ...);
-      },
-      Alternatives<TaskOptions>().all);
+  for (const auto& task : Names<TaskOptions>::list) {
+    if (reads_data(task.value)) names.emplace_back(task.name);
+  }
   return names;
 }
 
@@ -47,13 +45,24 @@ std::string usual_data(const TaskOptions& task) {
       task);
 }
 
+std::string own_forms(const TaskOptions& task) {
+  return std::visit(
+      []<class Options>(const Options&) -> std::string {
+        if constexpr (requires { Options::own_forms; }) {
+          return Options::own_forms;
+        } else {
+          return "";
+        }
+      },
+      task);
+}
+
 bool is_data_key(const std::string& key) { return key == "data" || key == "validation" || key == "test"; }
 
 DataPlace data_place(const DataFiles& given, const std::string& model_file, const TaskOptions& task) {
   const std::string usual = usual_data(task);
   const std::string task_name = name_of(task);
-  if (!std::visit([]<class Options>(const Options&) { return reads_data<Options>; }, task))
-    return {given, ""};
+  if (!reads_data(task)) return {given, ""};
   DataPlace place{given, ""};
   const auto usual_as = [&](const std::string& why) {
     if (!given.data.empty()) return place;

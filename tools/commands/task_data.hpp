@@ -14,6 +14,8 @@ namespace orthornn::program {
 std::vector<std::string> tasks_with_data();
 /// Where `tools/fetch-data` puts the data of a task; "" for a task that reads none, or a user's own.
 std::string usual_data(const TaskOptions& task);
+/// What `predict` reads for a model of the task alone (Task::own_inputs), as messages name it; "" for others.
+std::string own_forms(const TaskOptions& task);
 
 /// Places of a task's data, as `--data`, `--validation` and `--test` name them; "" where one is left out.
 struct DataFiles {

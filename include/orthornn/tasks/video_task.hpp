@@ -30,6 +30,9 @@ struct Names<Clips> {
 struct VideoOptions {
   using Made = VideoTask;
   static constexpr const char* name = "video";  ///< Name in files and on the command line.
+  /// What `Task::own_inputs` reads for a model of the task, as messages name it.
+  static constexpr const char* own_forms =
+      "a folder of gray images, a folder of such folders, or an .npy or .npz file";
   /// What the clips show.
   Clips clips = Clips::squares;
   /// For clips of mnist the folder with the four IDX files; for own ones a folder of images, a folder of such
@@ -84,9 +87,6 @@ class VideoTask final : public Task {
  public:
   /// Rows of the square, and its columns.
   static constexpr Index square_size = 3;
-  /// The forms of clips of one's own, as messages name them.
-  static constexpr const char* clip_forms =
-      "a folder of gray images, a folder of such folders, or an .npy or .npz file";
   /// Number of validation clips.
   static constexpr Index validation_clips = 256;
   /// Number of test clips.
