@@ -19,12 +19,4 @@ inline constexpr bool has_cuda_bodies = true;
 inline constexpr bool has_cuda_bodies = false;
 #endif
 
-/// For operations that have only a CPU body; throws DeviceError.
-inline void require_host_memory(const char* operation, Device device) {
-  if (device.is_cuda()) {
-    throw DeviceError(std::string(operation) + " works on host memory, but was given memory of " +
-                      to_string(device) + "; copy it to the CPU first");
-  }
-}
-
 }  // namespace orthornn
