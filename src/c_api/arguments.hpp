@@ -18,6 +18,9 @@
 
 namespace orthornn::c_api {
 
+/// Half of an operation that has a gradient.
+enum class Pass { forward, backward };
+
 /// Error of an argument of a C function, before orthornn sees it.
 class ArgumentError : public std::runtime_error {
  public:
@@ -137,6 +140,14 @@ void with_real(std::int32_t dtype, const Body& body) {
   if (dtype == ORTHORNN_F64) return body(std::type_identity<double>());
   throw ArgumentError(
       fmt::format("dtype is {}, expected {} (f32) or {} (f64)", dtype, int{ORTHORNN_F32}, int{ORTHORNN_F64}));
+}
+
+/// Calls body(std::type_identity<T>) of a function with settings, which are called `name`, for their type of
+/// numbers, and returns the status of what it throws.
+template <class Settings, class Body>
+orthornn_status guarded_real(const orthornn_device* device, const char* name, const Settings* settings,
+                             const Body& body) noexcept {
+  return guarded(device, [&] { with_real(not_null(name, settings).dtype, body); });
 }
 
 /// The stream and the workspace of the caller, while an operation runs.

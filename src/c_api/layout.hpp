@@ -1,11 +1,7 @@
 #pragma once
 // Places of tokens, and the memory of operations on them.
 
-#include <optional>
-#include <span>
-
 #include "c_api/arguments.hpp"
-#include "c_api/pass.hpp"
 #include "delta/saved_memory.hpp"
 #include "orthornn/delta/token_layout.hpp"
 

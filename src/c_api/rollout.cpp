@@ -97,10 +97,8 @@ using namespace orthornn::c_api;
 
 orthornn_status orthornn_rollout_forward_workspace(const orthornn_device* device,
                                                    const orthornn_rollout* rollout, int64_t* bytes) {
-  return guarded(device, [&] {
-    const Rollout checked(not_null("rollout", rollout), device);
-    with_real(rollout->dtype,
-              [&]<class T>(std::type_identity<T>) { set_bytes(bytes, forward_bytes<T>(checked)); });
+  return guarded_real(device, "rollout", rollout, [&]<class T>(std::type_identity<T>) {
+    set_bytes(bytes, forward_bytes<T>(Rollout(*rollout, device)));
   });
 }
 
@@ -108,40 +106,36 @@ orthornn_status orthornn_rollout_forward(const orthornn_device* device, const or
                                          const void* q, const void* modrelu_bias, const int32_t* lengths,
                                          const void* inputs, const void* h_0, void* outputs, void* h_last,
                                          int8_t* signs, void* workspace, int64_t workspace_bytes) {
-  return guarded(device, [&] {
-    const Rollout checked(not_null("rollout", rollout), device);
-    with_real(rollout->dtype, [&]<class T>(std::type_identity<T>) {
-      const Device where = checked.device;
-      const auto matrix = view_of<const T>("q", q, checked.matrix(), where);
-      TensorView<const T> bias;
-      if (checked.activation == Activation::modrelu)
-        bias = view_of<const T>("modrelu_bias", modrelu_bias, {checked.size}, where);
-      const auto live = checked.lengths(lengths);
-      RolloutStates<T> states{.h_0 = optional_view<const T>("h_0", h_0, checked.states(), where),
-                              .inputs = view_of<const T>("inputs", inputs, checked.steps(), where),
-                              .outputs = view_of<T>("outputs", outputs, checked.steps(), where),
-                              .h_last = view_of<T>("h_last", h_last, checked.states(), where)};
-      const RolloutMemory<T> memory{
-          .z = {nullptr, {checked.length, checked.batch, 0}, where}, .signs = checked.signs(signs), .y = {}};
-      const Operation operation(device, workspace, workspace_bytes, forward_bytes<T>(checked));
-      if (h_0 == nullptr) {
-        // Each number of h_0 is read before that of h_last is written.
-        set_zero(states.h_last);
-        states.h_0 = states.h_last;
-      }
-      const auto transition = Transition<T>::of_matrix(matrix, checked.execution);
-      RecordedLoops records;
-      rollout_forward<T>(transition, checked.activation, bias, live, states, memory, records);
-    });
+  return guarded_real(device, "rollout", rollout, [&]<class T>(std::type_identity<T>) {
+    const Rollout checked(*rollout, device);
+    const Device where = checked.device;
+    const auto matrix = view_of<const T>("q", q, checked.matrix(), where);
+    TensorView<const T> bias;
+    if (checked.activation == Activation::modrelu)
+      bias = view_of<const T>("modrelu_bias", modrelu_bias, {checked.size}, where);
+    const auto live = checked.lengths(lengths);
+    RolloutStates<T> states{.h_0 = optional_view<const T>("h_0", h_0, checked.states(), where),
+                            .inputs = view_of<const T>("inputs", inputs, checked.steps(), where),
+                            .outputs = view_of<T>("outputs", outputs, checked.steps(), where),
+                            .h_last = view_of<T>("h_last", h_last, checked.states(), where)};
+    const RolloutMemory<T> memory{
+        .z = {nullptr, {checked.length, checked.batch, 0}, where}, .signs = checked.signs(signs), .y = {}};
+    const Operation operation(device, workspace, workspace_bytes, forward_bytes<T>(checked));
+    if (h_0 == nullptr) {
+      // Each number of h_0 is read before that of h_last is written.
+      set_zero(states.h_last);
+      states.h_0 = states.h_last;
+    }
+    const auto transition = Transition<T>::of_matrix(matrix, checked.execution);
+    RecordedLoops records;
+    rollout_forward<T>(transition, checked.activation, bias, live, states, memory, records);
   });
 }
 
 orthornn_status orthornn_rollout_backward_workspace(const orthornn_device* device,
                                                     const orthornn_rollout* rollout, int64_t* bytes) {
-  return guarded(device, [&] {
-    const Rollout checked(not_null("rollout", rollout), device);
-    with_real(rollout->dtype,
-              [&]<class T>(std::type_identity<T>) { set_bytes(bytes, backward_bytes<T>(checked)); });
+  return guarded_real(device, "rollout", rollout, [&]<class T>(std::type_identity<T>) {
+    set_bytes(bytes, backward_bytes<T>(Rollout(*rollout, device)));
   });
 }
 
@@ -150,35 +144,32 @@ orthornn_status orthornn_rollout_backward(const orthornn_device* device, const o
                                           const void* outputs, const int8_t* signs, const void* d_outputs,
                                           const void* d_h_last, void* d_inputs, void* d_h_0, void* d_q,
                                           void* d_modrelu_bias, void* workspace, int64_t workspace_bytes) {
-  return guarded(device, [&] {
-    const Rollout checked(not_null("rollout", rollout), device);
-    with_real(rollout->dtype, [&]<class T>(std::type_identity<T>) {
-      const Device where = checked.device;
-      const auto matrix = view_of<const T>("q", q, checked.matrix(), where);
-      const auto live = checked.lengths(lengths);
-      const auto g = view_of<T>("d_inputs", d_inputs, checked.steps(), where);
-      const RolloutGradients<T> gradients{
-          .outputs = view_of<const T>("outputs", outputs, checked.steps(), where),
-          .d_outputs = optional_view<const T>("d_outputs", d_outputs, checked.steps(), where),
-          .d_h_last = optional_view<const T>("d_h_last", d_h_last, checked.states(), where),
-          .d_inputs = g,
-          .d_h_0 = view_of<T>("d_h_0", d_h_0, checked.states(), where)};
-      const auto d_matrix = optional_view<T>("d_q", d_q, checked.matrix(), where);
-      const auto first = optional_view<const T>("h_0", h_0, checked.states(), where);
-      const auto d_bias = optional_view<T>("d_modrelu_bias", d_modrelu_bias, {checked.size}, where);
-      const TensorView<T> no_coefficients(nullptr, {checked.length, checked.batch, 0}, where);
-      const RolloutMemory<T> memory{
-          .z = no_coefficients, .signs = checked.signs(signs), .y = no_coefficients};
-      const Operation operation(device, workspace, workspace_bytes, backward_bytes<T>(checked));
-      const auto transition = Transition<T>::of_matrix(matrix, checked.execution);
-      RecordedLoops records;
-      rollout_backward<T>(transition, checked.activation, live, gradients, memory, records);
-      if (!d_matrix.empty()) gradient_of_matrix<T>(checked, first, gradients, d_matrix);
-      if (!d_bias.empty() && checked.activation == Activation::modrelu) {
-        Saved scratch(where);
-        sum_columns<T>(columns_of(TensorView<const T>(g)),
-                       {.signed_total = d_bias, .states = gradients.outputs}, scratch);
-      }
-    });
+  return guarded_real(device, "rollout", rollout, [&]<class T>(std::type_identity<T>) {
+    const Rollout checked(*rollout, device);
+    const Device where = checked.device;
+    const auto matrix = view_of<const T>("q", q, checked.matrix(), where);
+    const auto live = checked.lengths(lengths);
+    const auto g = view_of<T>("d_inputs", d_inputs, checked.steps(), where);
+    const RolloutGradients<T> gradients{
+        .outputs = view_of<const T>("outputs", outputs, checked.steps(), where),
+        .d_outputs = optional_view<const T>("d_outputs", d_outputs, checked.steps(), where),
+        .d_h_last = optional_view<const T>("d_h_last", d_h_last, checked.states(), where),
+        .d_inputs = g,
+        .d_h_0 = view_of<T>("d_h_0", d_h_0, checked.states(), where)};
+    const auto d_matrix = optional_view<T>("d_q", d_q, checked.matrix(), where);
+    const auto first = optional_view<const T>("h_0", h_0, checked.states(), where);
+    const auto d_bias = optional_view<T>("d_modrelu_bias", d_modrelu_bias, {checked.size}, where);
+    const TensorView<T> no_coefficients(nullptr, {checked.length, checked.batch, 0}, where);
+    const RolloutMemory<T> memory{.z = no_coefficients, .signs = checked.signs(signs), .y = no_coefficients};
+    const Operation operation(device, workspace, workspace_bytes, backward_bytes<T>(checked));
+    const auto transition = Transition<T>::of_matrix(matrix, checked.execution);
+    RecordedLoops records;
+    rollout_backward<T>(transition, checked.activation, live, gradients, memory, records);
+    if (!d_matrix.empty()) gradient_of_matrix<T>(checked, first, gradients, d_matrix);
+    if (!d_bias.empty() && checked.activation == Activation::modrelu) {
+      Saved scratch(where);
+      sum_columns<T>(columns_of(TensorView<const T>(g)),
+                     {.signed_total = d_bias, .states = gradients.outputs}, scratch);
+    }
   });
 }

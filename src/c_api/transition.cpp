@@ -3,7 +3,6 @@
 #include "orthornn/orthogonal/transition.hpp"
 
 #include "c_api/arguments.hpp"
-#include "c_api/pass.hpp"
 #include "orthornn/orthogonal/stiefel_point.hpp"
 
 namespace orthornn::c_api {
@@ -117,10 +116,8 @@ std::size_t transition_bytes(const orthornn_transition& transition, Device devic
 
 orthornn_status transition_workspace(const orthornn_device* device, const orthornn_transition* transition,
                                      Pass pass, std::int64_t* bytes) {
-  return guarded(device, [&] {
-    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
-      set_bytes(bytes, transition_bytes<T>(*transition, device_of(device), pass));
-    });
+  return guarded_real(device, "transition", transition, [&]<class T>(std::type_identity<T>) {
+    set_bytes(bytes, transition_bytes<T>(*transition, device_of(device), pass));
   });
 }
 
@@ -157,10 +154,8 @@ std::size_t stiefel_bytes(const orthornn_stiefel& stiefel, Device device) {
 /// Forward and backward need as much.
 orthornn_status stiefel_workspace(const orthornn_device* device, const orthornn_stiefel* stiefel,
                                   std::int64_t* bytes) {
-  return guarded(device, [&] {
-    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
-      set_bytes(bytes, stiefel_bytes<T>(*stiefel, device_of(device)));
-    });
+  return guarded_real(device, "stiefel", stiefel, [&]<class T>(std::type_identity<T>) {
+    set_bytes(bytes, stiefel_bytes<T>(*stiefel, device_of(device)));
   });
 }
 
@@ -180,25 +175,21 @@ orthornn_status orthornn_transition_parameter_shape(const orthornn_transition* t
 
 orthornn_status orthornn_transition_initialize(const orthornn_transition* transition, int32_t init,
                                                uint64_t seed, void* parameters) {
-  return guarded(nullptr, [&] {
-    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
-      check_sizes(*transition);
-      const auto view = view_of<T>("parameters", parameters, parameters_of(*transition), Device::cpu());
-      const TransitionOptions options = options_of(*transition, value_of("init", init, Init::normal));
-      make_transition<T>(options, transition->size)->initialize(seed, view);
-    });
+  return guarded_real(nullptr, "transition", transition, [&]<class T>(std::type_identity<T>) {
+    check_sizes(*transition);
+    const auto view = view_of<T>("parameters", parameters, parameters_of(*transition), Device::cpu());
+    const TransitionOptions options = options_of(*transition, value_of("init", init, Init::normal));
+    make_transition<T>(options, transition->size)->initialize(seed, view);
   });
 }
 
 orthornn_status orthornn_transition_parameters_of(const orthornn_transition* transition, const void* q,
                                                   void* parameters) {
-  return guarded(nullptr, [&] {
-    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
-      check_sizes(*transition);
-      const auto matrix = view_of<const T>("q", q, shape_of_q(*transition), Device::cpu());
-      const auto view = view_of<T>("parameters", parameters, parameters_of(*transition), Device::cpu());
-      make_transition<T>(options_of(*transition), transition->size)->parameters_of(matrix, view);
-    });
+  return guarded_real(nullptr, "transition", transition, [&]<class T>(std::type_identity<T>) {
+    check_sizes(*transition);
+    const auto matrix = view_of<const T>("q", q, shape_of_q(*transition), Device::cpu());
+    const auto view = view_of<T>("parameters", parameters, parameters_of(*transition), Device::cpu());
+    make_transition<T>(options_of(*transition), transition->size)->parameters_of(matrix, view);
   });
 }
 
@@ -210,15 +201,13 @@ orthornn_status orthornn_transition_forward_workspace(const orthornn_device* dev
 orthornn_status orthornn_transition_forward(const orthornn_device* device,
                                             const orthornn_transition* transition, const void* parameters,
                                             void* q, void* workspace, int64_t workspace_bytes) {
-  return guarded(device, [&] {
-    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
-      const Device where = device_of(device);
-      const std::size_t needed = transition_bytes<T>(*transition, where, Pass::forward);
-      const auto given = view_of<const T>("parameters", parameters, parameters_of(*transition), where);
-      const auto result = view_of<T>("q", q, shape_of_q(*transition), where);
-      const Operation operation(device, workspace, workspace_bytes, needed);
-      TransitionWork<T>(*transition, where).forward(given, result);
-    });
+  return guarded_real(device, "transition", transition, [&]<class T>(std::type_identity<T>) {
+    const Device where = device_of(device);
+    const std::size_t needed = transition_bytes<T>(*transition, where, Pass::forward);
+    const auto given = view_of<const T>("parameters", parameters, parameters_of(*transition), where);
+    const auto result = view_of<T>("q", q, shape_of_q(*transition), where);
+    const Operation operation(device, workspace, workspace_bytes, needed);
+    TransitionWork<T>(*transition, where).forward(given, result);
   });
 }
 
@@ -232,38 +221,32 @@ orthornn_status orthornn_transition_backward(const orthornn_device* device,
                                              const orthornn_transition* transition, const void* parameters,
                                              const void* d_q, void* d_parameters, void* workspace,
                                              int64_t workspace_bytes) {
-  return guarded(device, [&] {
-    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
-      const Device where = device_of(device);
-      const std::size_t needed = transition_bytes<T>(*transition, where, Pass::backward);
-      const Shape shape = parameters_of(*transition);
-      const auto given = view_of<const T>("parameters", parameters, shape, where);
-      const auto arriving = view_of<const T>("d_q", d_q, shape_of_q(*transition), where);
-      const auto result = view_of<T>("d_parameters", d_parameters, shape, where);
-      const Operation operation(device, workspace, workspace_bytes, needed);
-      TransitionWork<T>(*transition, where).backward(given, arriving, result);
-    });
+  return guarded_real(device, "transition", transition, [&]<class T>(std::type_identity<T>) {
+    const Device where = device_of(device);
+    const std::size_t needed = transition_bytes<T>(*transition, where, Pass::backward);
+    const Shape shape = parameters_of(*transition);
+    const auto given = view_of<const T>("parameters", parameters, shape, where);
+    const auto arriving = view_of<const T>("d_q", d_q, shape_of_q(*transition), where);
+    const auto result = view_of<T>("d_parameters", d_parameters, shape, where);
+    const Operation operation(device, workspace, workspace_bytes, needed);
+    TransitionWork<T>(*transition, where).backward(given, arriving, result);
   });
 }
 
 orthornn_status orthornn_stiefel_initialize(const orthornn_stiefel* stiefel, uint64_t seed,
                                             void* parameters) {
-  return guarded(nullptr, [&] {
-    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
-      const auto view = view_of<T>("parameters", parameters, parameters_of(*stiefel), Device::cpu());
-      point_of<T>(*stiefel)->initialize(seed, view);
-    });
+  return guarded_real(nullptr, "stiefel", stiefel, [&]<class T>(std::type_identity<T>) {
+    const auto view = view_of<T>("parameters", parameters, parameters_of(*stiefel), Device::cpu());
+    point_of<T>(*stiefel)->initialize(seed, view);
   });
 }
 
 orthornn_status orthornn_stiefel_parameters_of(const orthornn_stiefel* stiefel, const void* omega,
                                                void* parameters) {
-  return guarded(nullptr, [&] {
-    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
-      const auto matrix = view_of<const T>("omega", omega, omega_of(*stiefel), Device::cpu());
-      const auto view = view_of<T>("parameters", parameters, parameters_of(*stiefel), Device::cpu());
-      point_of<T>(*stiefel)->parameters_of(matrix, view);
-    });
+  return guarded_real(nullptr, "stiefel", stiefel, [&]<class T>(std::type_identity<T>) {
+    const auto matrix = view_of<const T>("omega", omega, omega_of(*stiefel), Device::cpu());
+    const auto view = view_of<T>("parameters", parameters, parameters_of(*stiefel), Device::cpu());
+    point_of<T>(*stiefel)->parameters_of(matrix, view);
   });
 }
 
@@ -275,17 +258,15 @@ orthornn_status orthornn_stiefel_forward_workspace(const orthornn_device* device
 orthornn_status orthornn_stiefel_forward(const orthornn_device* device, const orthornn_stiefel* stiefel,
                                          const void* parameters, void* omega, void* workspace,
                                          int64_t workspace_bytes) {
-  return guarded(device, [&] {
-    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
-      const Device where = device_of(device);
-      const std::size_t needed = stiefel_bytes<T>(*stiefel, where);
-      const auto given = view_of<const T>("parameters", parameters, parameters_of(*stiefel), where);
-      const auto result = view_of<T>("omega", omega, omega_of(*stiefel), where);
-      const Operation operation(device, workspace, workspace_bytes, needed);
-      const auto point = point_of<T>(*stiefel, where);
-      point->prepare(given);
-      copy<T>(point->omega(), result);
-    });
+  return guarded_real(device, "stiefel", stiefel, [&]<class T>(std::type_identity<T>) {
+    const Device where = device_of(device);
+    const std::size_t needed = stiefel_bytes<T>(*stiefel, where);
+    const auto given = view_of<const T>("parameters", parameters, parameters_of(*stiefel), where);
+    const auto result = view_of<T>("omega", omega, omega_of(*stiefel), where);
+    const Operation operation(device, workspace, workspace_bytes, needed);
+    const auto point = point_of<T>(*stiefel, where);
+    point->prepare(given);
+    copy<T>(point->omega(), result);
   });
 }
 
@@ -297,17 +278,15 @@ orthornn_status orthornn_stiefel_backward_workspace(const orthornn_device* devic
 orthornn_status orthornn_stiefel_backward(const orthornn_device* device, const orthornn_stiefel* stiefel,
                                           const void* parameters, const void* d_omega, void* d_parameters,
                                           void* workspace, int64_t workspace_bytes) {
-  return guarded(device, [&] {
-    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
-      const Device where = device_of(device);
-      const std::size_t needed = stiefel_bytes<T>(*stiefel, where);
-      const auto given = view_of<const T>("parameters", parameters, parameters_of(*stiefel), where);
-      const auto arriving = view_of<const T>("d_omega", d_omega, omega_of(*stiefel), where);
-      const auto result = view_of<T>("d_parameters", d_parameters, parameters_of(*stiefel), where);
-      const Operation operation(device, workspace, workspace_bytes, needed);
-      const auto point = point_of<T>(*stiefel, where);
-      point->prepare(given);
-      point->backward(arriving, result);
-    });
+  return guarded_real(device, "stiefel", stiefel, [&]<class T>(std::type_identity<T>) {
+    const Device where = device_of(device);
+    const std::size_t needed = stiefel_bytes<T>(*stiefel, where);
+    const auto given = view_of<const T>("parameters", parameters, parameters_of(*stiefel), where);
+    const auto arriving = view_of<const T>("d_omega", d_omega, omega_of(*stiefel), where);
+    const auto result = view_of<T>("d_parameters", d_parameters, parameters_of(*stiefel), where);
+    const Operation operation(device, workspace, workspace_bytes, needed);
+    const auto point = point_of<T>(*stiefel, where);
+    point->prepare(given);
+    point->backward(arriving, result);
   });
 }
