@@ -9,6 +9,12 @@
 
 namespace orthornn {
 
+/// Below this number of operations, waking the other threads costs more time than they save.
+inline constexpr double serial_flops = 2e5;
+/// Steps of sequences that a thread takes at least where each costs some hundred operations: fewer are done
+/// before another thread has started.
+inline constexpr Index row_grain = 16;
+
 /// Cuts 0 .. count - 1 into one contiguous range a thread, borders at multiples of `grain`, and calls
 /// body(first, last) for each non-empty one. The body must not throw, and must give the same numbers wherever
 /// the borders fall.

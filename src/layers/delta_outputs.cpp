@@ -6,7 +6,6 @@
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_scratch.hpp"
-#include "layers/row_grain.hpp"
 #include "layers/sigmoid.hpp"
 #include "layers/sum_of.hpp"
 

@@ -4,8 +4,8 @@
 
 #include "core/for_each.hpp"
 #include "core/live_steps.hpp"
+#include "core/parallel.hpp"
 #include "cuda/layers/short_convolution.hpp"
-#include "layers/row_grain.hpp"
 #include "pointwise/sequences.hpp"
 
 namespace orthornn {

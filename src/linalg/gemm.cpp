@@ -8,7 +8,6 @@
 #include "core/thread_scratch.hpp"
 #include "cuda/linalg/gemm.hpp"
 #include "linalg/block_kernel.hpp"
-#include "linalg/serial_flops.hpp"
 #include "linalg/thin_product.hpp"
 
 namespace orthornn {

@@ -5,7 +5,6 @@
 #include "core/parallel.hpp"
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
-#include "linalg/serial_flops.hpp"
 
 namespace orthornn {
 namespace {
