@@ -16,11 +16,6 @@
 
 namespace orthornn {
 
-template <class T>
-struct ConvLstmLayer<T>::Maps : FrameMaps<T> {
-  using FrameMaps<T>::FrameMaps;
-};
-
 /// What the steps read and write. A pixel is a sequence of the gates' formula, with f units.
 template <class T>
 struct ConvLstmLayer<T>::Rollout {
@@ -78,8 +73,8 @@ ConvLstmLayer<T>::ConvLstmLayer(ParameterSet<T>& parameters, const std::string& 
       execution_(execution),
       places_(add_parameters(parameters, prefix, options, input_size)) {
   this->parameters_added();
-  maps_ = std::make_unique<Maps>(options, channels_of(options, input_size),
-                                 pointwise::Lstm::gates * options.hidden_size, T{1}, execution);
+  maps_ = std::make_unique<FrameMaps<T>>(options, channels_of(options, input_size),
+                                         pointwise::Lstm::gates * options.hidden_size, T{1}, execution);
 }
 
 template <class T>

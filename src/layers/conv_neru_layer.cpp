@@ -37,11 +37,6 @@ T factor_of(const ConvNeru& options) {
 }  // namespace
 
 template <class T>
-struct ConvNeruLayer<T>::Maps : FrameMaps<T> {
-  using FrameMaps<T>::FrameMaps;
-};
-
-template <class T>
 typename ConvNeruLayer<T>::Places ConvNeruLayer<T>::add_parameters(ParameterSet<T>& parameters,
                                                                    const std::string& prefix,
                                                                    const ConvNeru& options,
@@ -67,8 +62,8 @@ ConvNeruLayer<T>::ConvNeruLayer(ParameterSet<T>& parameters, const std::string& 
       places_(add_parameters(parameters, prefix, options, input_size)) {
   this->parameters_added();
   const Index f = options.hidden_size;
-  maps_ =
-      std::make_unique<Maps>(options, channels_of(options, input_size), f, factor_of<T>(options), execution);
+  maps_ = std::make_unique<FrameMaps<T>>(options, channels_of(options, input_size), f, factor_of<T>(options),
+                                         execution);
   if (const std::optional<StiefelKind> stiefel = kind_of(options.hidden_kernel))
     stiefel_ = make_stiefel_point<T>(*stiefel, offsets_of(options) * f, f, execution);
 }

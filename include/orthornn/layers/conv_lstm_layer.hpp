@@ -12,6 +12,8 @@ namespace orthornn {
 
 template <class T>
 class ConvLstmLayer;
+template <class T>
+struct FrameMaps;
 
 /// Options of a ConvLstmLayer.
 struct ConvLstm {
@@ -88,7 +90,6 @@ class ConvLstmLayer final : public Layer<T> {
   LayerDescription describe(Index length, Index batch) const override;
 
  private:
-  struct Maps;
   struct Rollout;
 
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
@@ -100,7 +101,7 @@ class ConvLstmLayer final : public Layer<T> {
   ConvLstm options_;
   Execution execution_;
   Places places_;
-  std::unique_ptr<Maps> maps_;
+  std::unique_ptr<FrameMaps<T>> maps_;
   mutable RecordedLoops records_;
 };
 

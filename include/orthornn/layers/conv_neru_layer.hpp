@@ -32,6 +32,8 @@ struct Names<HiddenKernel> {
 
 template <class T>
 class ConvNeruLayer;
+template <class T>
+struct FrameMaps;
 
 /// Options of a ConvNeruLayer.
 struct ConvNeru {
@@ -109,8 +111,6 @@ class ConvNeruLayer final : public Layer<T> {
   std::optional<double> orthogonality_error() override;
 
  private:
-  struct Maps;
-
   void run_prepare() override;
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
@@ -121,7 +121,7 @@ class ConvNeruLayer final : public Layer<T> {
   ConvNeru options_;
   Execution execution_;
   Places places_;
-  std::unique_ptr<Maps> maps_;
+  std::unique_ptr<FrameMaps<T>> maps_;
   mutable RecordedLoops records_;
   std::unique_ptr<StiefelPoint<T>> stiefel_;  // null for a free kernel
 };
