@@ -6,8 +6,7 @@
 #include "core/fields_json.hpp"
 #include "cuda/tasks/adding_task.hpp"
 #include "orthornn/scalar/philox.hpp"
-#include "tasks/batch_size.hpp"
-#include "tasks/held_out_stream.hpp"
+#include "tasks/batches.hpp"
 
 namespace orthornn {
 

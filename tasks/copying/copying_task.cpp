@@ -6,9 +6,8 @@
 #include "core/fields_json.hpp"
 #include "core/for_each.hpp"
 #include "pointwise/batches.hpp"
-#include "tasks/batch_size.hpp"
+#include "tasks/batches.hpp"
 #include "tasks/count_right.hpp"
-#include "tasks/held_out_stream.hpp"
 
 namespace orthornn {
 

@@ -7,11 +7,9 @@
 
 #include "core/fields_json.hpp"
 #include "orthornn/core/error.hpp"
-#include "tasks/batch_size.hpp"
+#include "tasks/batches.hpp"
 #include "tasks/count_right.hpp"
-#include "tasks/held_out_stream.hpp"
 #include "tasks/language/sentence.hpp"
-#include "tasks/on_host.hpp"
 
 namespace orthornn {
 

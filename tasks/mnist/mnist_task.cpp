@@ -13,7 +13,7 @@
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "pointwise/batches.hpp"
-#include "tasks/batch_size.hpp"
+#include "tasks/batches.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/data_part.hpp"
 #include "tasks/mnist/mnist_images.hpp"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "orthornn/core/error.hpp"
-#include "tasks/batch_size.hpp"
+#include "tasks/batches.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
 
 namespace orthornn {

@@ -11,7 +11,7 @@
 #include "io/crc32_of.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
-#include "tasks/batch_size.hpp"
+#include "tasks/batches.hpp"
 
 namespace orthornn {
 namespace {

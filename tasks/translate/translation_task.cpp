@@ -14,7 +14,7 @@
 #include "core/fields_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/text/split.hpp"
-#include "tasks/batch_size.hpp"
+#include "tasks/batches.hpp"
 #include "tasks/data_part.hpp"
 #include "text/sentence_columns.hpp"
 

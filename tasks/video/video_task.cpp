@@ -17,9 +17,8 @@
 #include "io/gray_image.hpp"
 #include "orthornn/core/error.hpp"
 #include "pointwise/video.hpp"
-#include "tasks/batch_size.hpp"
+#include "tasks/batches.hpp"
 #include "tasks/data_part.hpp"
-#include "tasks/held_out_stream.hpp"
 #include "tasks/video/own_clips.hpp"
 #include "tasks/video/video_files.hpp"
 

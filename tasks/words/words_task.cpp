@@ -11,10 +11,8 @@
 #include "orthornn/core/error.hpp"
 #include "orthornn/scalar/sequence_streams.hpp"
 #include "pointwise/batches.hpp"
-#include "tasks/batch_size.hpp"
+#include "tasks/batches.hpp"
 #include "tasks/count_right.hpp"
-#include "tasks/held_out_stream.hpp"
-#include "tasks/with_length.hpp"
 
 namespace orthornn {
 namespace {

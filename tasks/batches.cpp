@@ -1,4 +1,4 @@
-#include "tasks/batch_size.hpp"
+#include "tasks/batches.hpp"
 
 #include <fmt/format.h>
 
