@@ -1,6 +1,5 @@
 #include "orthornn/tasks/copying_task.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/fields_json.hpp"
@@ -11,11 +10,10 @@
 
 namespace orthornn {
 
-CopyingTask::CopyingTask(const CopyingOptions& options)
-    : delay_(options.delay), batch_(options.batch), seed_(options.seed) {
+CopyingTask::CopyingTask(const CopyingOptions& options) : options_(options) {
   check_fields("task copying", options);
-  check_batch_size("copying", delay_, batch_);  // first, as length() adds to the delay
-  check_batch_size("copying", length(), batch_);
+  check_batch_size("copying", options.delay, options.batch);  // first, as length() adds to the delay
+  check_batch_size("copying", length(), options.batch);
 }
 
 double CopyingTask::baseline_loss() const {
@@ -37,16 +35,16 @@ void CopyingTask::evaluation_batch(HeldOut set, Index number, Batch& batch) cons
 void CopyingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {
   Tensor<std::int32_t>& symbols = batch.integers(batch_names::symbols);
   Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
-  symbols.reserve({length(), batch_});
-  classes.reserve({length(), batch_});
-  for_each_entry(batch.device(), batch_, length(),
-                 pointwise::CopyingBatch{.stream = PhiloxStream(seed_, purpose, index),
+  symbols.reserve({length(), options_.batch});
+  classes.reserve({length(), options_.batch});
+  for_each_entry(batch.device(), options_.batch, length(),
+                 pointwise::CopyingBatch{.stream = PhiloxStream(options_.seed, purpose, index),
                                          .string_length = string_length,
-                                         .delay = delay_,
+                                         .delay = options_.delay,
                                          .data_symbols = data_symbols,
                                          .blank = blank,
                                          .marker = marker,
-                                         .batch = batch_,
+                                         .batch = options_.batch,
                                          .symbols = symbols.data(),
                                          .classes = classes.data()});
 }
@@ -61,8 +59,6 @@ void CopyingTask::count_metrics(ConstTensorView<float> outputs, const Batch& bat
               targets.slice(first, string_length).reshaped({rows}), sums[0]);
 }
 
-std::string CopyingTask::config() const {
-  return json_object(CopyingOptions{.delay = delay_}, "task").dump();
-}
+std::string CopyingTask::config() const { return json_object(options_, "task").dump(); }
 
 }  // namespace orthornn

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
-#include <system_error>
 #include <utility>
 
 #include "core/fields_json.hpp"
@@ -22,38 +20,34 @@
 namespace orthornn {
 
 MnistTask::MnistTask(const MnistOptions& options)
-    : data_(options.data),
-      permuted_(options.permuted),
-      permutation_seed_(options.permutation_seed),
-      order_was_given_(options.permuted && !options.input_order.empty()),
-      batch_(options.batch),
-      seed_(options.seed),
-      validation_share_(options.validation_share) {
+    : options_(options), order_was_given_(options.permuted && !options.input_order.empty()) {
+  options_.input_order = {};
+  options_.parts = {};
   check_fields("task mnist", options);
-  check_batch_size("mnist", length_, batch_);
+  check_batch_size("mnist", length_, options_.batch);
   if (!options.parts.empty()) checksum_ = data_part::checksum_in("mnist", options.parts);
-  if (!permuted_) return;
+  if (!options_.permuted) return;
   if (order_was_given_) {
     if (!is_permutation(options.input_order)) {
       throw ValueError("task mnist: the input order is not a permutation of 0 .. T - 1");
     }
     length_ = options.input_order.size();
-    check_batch_size("mnist", length_, batch_);
+    check_batch_size("mnist", length_, options_.batch);
     input_order_.reserve({length_});
     copy(options.input_order, input_order_.view());
   } else {
-    input_order_ = numpy_permutation(length_, permutation_seed_);
+    input_order_ = numpy_permutation(length_, options_.permutation_seed);
   }
 }
 
 double MnistTask::baseline_loss() const { return std::log(static_cast<double>(digits)); }
 
 bool MnistTask::solved(const Evaluation& evaluation) const {
-  return evaluation.metric("accuracy").value_or(0) >= (permuted_ ? 0.95 : 0.98);
+  return evaluation.metric("accuracy").value_or(0) >= (options_.permuted ? 0.95 : 0.98);
 }
 
 Index MnistTask::validation_count(Index images) const {
-  return std::max<Index>(images / validation_share_, 1);
+  return std::max<Index>(images / options_.validation_share, 1);
 }
 
 void MnistTask::load() const {
@@ -64,43 +58,43 @@ void MnistTask::load() const {
   const Index test_pixels = test.pixels.size() / test.count();
   if (test_pixels != pixels) {
     throw FileError(fmt::format("{}: training images have {} pixels and test images {}, expected as many",
-                                data_.string(), pixels, test_pixels));
+                                options_.data.string(), pixels, test_pixels));
   }
   if (order_was_given_ && pixels != length_) {
     throw FileError(
         fmt::format("{}: images have {} pixels, but the model's input order has {}; use the data that "
                     "it was trained with",
-                    data_.string(), pixels, length_));
+                    options_.data.string(), pixels, length_));
   }
   const std::string checksum = mnist_checksum(training.pixels, training.labels, test.pixels, test.labels);
   if (!checksum_.empty() && checksum_ != checksum) {
     throw FileError(fmt::format(
         "{} has other images than those that the model was trained with ({} there, {} here); name "
         "the data of the training, or use predict for images of your own",
-        data_.string(), checksum_, checksum));
+        options_.data.string(), checksum_, checksum));
   }
-  check_batch_size("mnist", pixels, batch_);
+  check_batch_size("mnist", pixels, options_.batch);
   const Index left = training.count() - validation_count(training.count());
-  if (left < batch_) {
+  if (left < options_.batch) {
     throw ValueError(
         fmt::format("task mnist: the batch is {}, but {} has only {} images to train on, beside {} that are "
                     "held out for validation",
-                    batch_, data_.string(), left, training.count() - left));
+                    options_.batch, options_.data.string(), left, training.count() - left));
   }
-  if (permuted_ && pixels != length_) {
-    input_order_ = numpy_permutation(pixels, permutation_seed_);
+  if (options_.permuted && pixels != length_) {
+    input_order_ = numpy_permutation(pixels, options_.permutation_seed);
   }
   length_ = pixels;
   checksum_ = checksum;
   training_ = std::move(training);
   test_ = std::move(test);
-  split_ = random_permutation(training_.count(), RandomStream(seed_, RandomPurpose::split));
+  split_ = random_permutation(training_.count(), RandomStream(options_.seed, RandomPurpose::split));
   on_devices_.clear();
 }
 
 MnistTask::Images MnistTask::read_images(const char* set) const {
   Images images;
-  read_mnist_images(MnistOptions::name, data_, set, images.pixels, images.labels);
+  read_mnist_images(MnistOptions::name, options_.data, set, images.pixels, images.labels);
   return images;
 }
 
@@ -111,7 +105,7 @@ std::vector<TaskPart> MnistTask::parts() const {
 
 std::optional<Index> MnistTask::batches_per_epoch() const {
   load();
-  return training_images().size() / batch_;
+  return training_images().size() / options_.batch;
 }
 
 ConstTensorView<std::int32_t> MnistTask::validation_images() const {
@@ -129,20 +123,20 @@ Index MnistTask::held_out_count(HeldOut set) const {
 
 Index MnistTask::evaluation_batches(HeldOut set) const {
   load();
-  return (held_out_count(set) + batch_ - 1) / batch_;
+  return (held_out_count(set) + options_.batch - 1) / options_.batch;
 }
 
 void MnistTask::training_batch(std::uint64_t step, Batch& batch) const {
   const auto batches = static_cast<std::uint64_t>(*batches_per_epoch());
-  const Index first = static_cast<Index>(step % batches) * batch_;
+  const Index first = static_cast<Index>(step % batches) * options_.batch;
   const std::uint64_t epoch = step / batches;
-  if (!batch.device().is_cuda()) return fill(training_, order_of_epoch(epoch), first, batch_, batch);
+  if (!batch.device().is_cuda()) return fill(training_, order_of_epoch(epoch), first, options_.batch, batch);
   OnDevice& data = on_device(batch.device());
   if (data.epoch != epoch) {
     copy<std::int32_t>(order_of_epoch(epoch), data.epoch_order);
     data.epoch = epoch;
   }
-  fill(data.training, data.epoch_order, first, batch_, batch);
+  fill(data.training, data.epoch_order, first, options_.batch, batch);
 }
 
 void MnistTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
@@ -151,8 +145,8 @@ void MnistTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const 
     throw ValueError(
         fmt::format("task mnist: evaluation batch {} was asked for; there are {}", number, batches));
   }
-  const Index first = number * batch_;
-  const Index count = std::min(batch_, held_out_count(set) - first);
+  const Index first = number * options_.batch;
+  const Index count = std::min(options_.batch, held_out_count(set) - first);
   const bool on_gpu = batch.device().is_cuda();
   if (set == HeldOut::test) {
     return fill(on_gpu ? on_device(batch.device()).test : test_, {}, first, count, batch);
@@ -165,7 +159,7 @@ void MnistTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const 
 ConstTensorView<std::int32_t> MnistTask::order_of_epoch(std::uint64_t epoch) const {
   if (epoch_ != epoch) {
     epoch_order_.reserve({training_images().size()});
-    random_permutation(epoch_order_, RandomStream(seed_, RandomPurpose::shuffle, epoch));
+    random_permutation(epoch_order_, RandomStream(options_.seed, RandomPurpose::shuffle, epoch));
     for (std::int32_t& image : epoch_order_) image = training_images()(image);
     epoch_ = epoch;
   }
@@ -216,12 +210,6 @@ void MnistTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch
   count_right(outputs, targets, sums[0]);
 }
 
-std::string MnistTask::config() const {
-  return json_object(MnistOptions{.permuted = permuted_,
-                                  .permutation_seed = permutation_seed_,
-                                  .validation_share = validation_share_},
-                     "task")
-      .dump();
-}
+std::string MnistTask::config() const { return json_object(options_, "task").dump(); }
 
 }  // namespace orthornn

@@ -36,9 +36,9 @@ class AddingTask final : public Task {
 
   std::string name() const override { return AddingOptions::name; }
   SequenceData data() const override { return {.features = 2, .values = 1}; }
-  Index batch_size() const override { return batch_; }
-  std::uint64_t seed() const override { return seed_; }
-  Index length() const override { return length_; }
+  Index batch_size() const override { return options_.batch; }
+  std::uint64_t seed() const override { return options_.seed; }
+  Index length() const override { return options_.length; }
   /// Mean squared error of always answering 1, which is 1/6, the variance of the sum of two uniform numbers.
   double baseline_loss() const override { return 1.0 / 6; }
   /// Whether the mean squared error is below 0.01. A model that knows only one of the two numbers has 1/12.
@@ -48,17 +48,13 @@ class AddingTask final : public Task {
   Index evaluation_batches(HeldOut) const override { return 10; }
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
 
-  std::unique_ptr<Task> with_length(Index length, Index batch) const override {
-    return std::make_unique<AddingTask>(AddingOptions{.length = length, .batch = batch, .seed = seed_});
-  }
+  std::unique_ptr<Task> with_length(Index length, Index batch) const override;
   std::string config() const override;
 
  private:
   void fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const;
 
-  Index length_;
-  Index batch_;
-  std::uint64_t seed_;
+  AddingOptions options_;
 };
 
 }  // namespace orthornn

@@ -46,9 +46,9 @@ class CopyingTask final : public Task {
   SequenceData data() const override {
     return {.symbols = symbols(), .classes = classes(), .every_step = true};
   }
-  Index batch_size() const override { return batch_; }
-  std::uint64_t seed() const override { return seed_; }
-  Index length() const override { return delay_ + 2 * string_length; }
+  Index batch_size() const override { return options_.batch; }
+  std::uint64_t seed() const override { return options_.seed; }
+  Index length() const override { return options_.delay + 2 * string_length; }
   /// Loss of a guesser for whom blanks are certain and the ten symbols uniform, 10 ln 8 / (T + 20).
   double baseline_loss() const override;
   /// Whether the loss is below a tenth of the baseline, and 99 of 100 symbols are recalled.
@@ -73,9 +73,7 @@ class CopyingTask final : public Task {
 
   void fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const;
 
-  Index delay_;
-  Index batch_;
-  std::uint64_t seed_;
+  CopyingOptions options_;
 };
 
 }  // namespace orthornn

@@ -69,8 +69,8 @@ class MnistTask final : public Task {
 
   std::string name() const override { return MnistOptions::name; }
   SequenceData data() const override { return {.features = 1, .classes = digits}; }
-  Index batch_size() const override { return batch_; }
-  std::uint64_t seed() const override { return seed_; }
+  Index batch_size() const override { return options_.batch; }
+  std::uint64_t seed() const override { return options_.seed; }
   Index length() const override { return length_; }
   /// Number of training batches of an epoch. Reads the data, and throws as `load`.
   std::optional<Index> batches_per_epoch() const override;
@@ -132,13 +132,9 @@ class MnistTask final : public Task {
   void fill(const Images& images, ConstTensorView<std::int32_t> order, Index first, Index count,
             Batch& batch) const;
 
-  std::filesystem::path data_;
-  bool permuted_;
-  std::uint64_t permutation_seed_;
+  /// Without the order and the parts.
+  MnistOptions options_;
   bool order_was_given_;
-  Index batch_;
-  std::uint64_t seed_;
-  Index validation_share_;
 
   // What is read or drawn when it is first needed.
   /// Empty until the data are read, unless the options had it.
