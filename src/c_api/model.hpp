@@ -4,8 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "c_api/arguments.hpp"
 #include "orthornn/train/model_file.hpp"

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

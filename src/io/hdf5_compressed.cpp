@@ -1,7 +1,5 @@
 // Datasets that are compressed: which filters are taken, and how far numbers may grow.
 
-#include <algorithm>
-#include <array>
 #include <vector>
 
 #include "core/free_memory.hpp"

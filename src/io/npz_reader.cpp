@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <set>

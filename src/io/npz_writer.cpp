@@ -2,8 +2,6 @@
 #include <zip.h>
 
 #include <bit>
-#include <memory>
-#include <string_view>
 #include <type_traits>
 
 #include "io/fixed_texts.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 // PNG images that are written: one, or an animation (APNG).
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,6 +1,5 @@
 #include "orthornn/layers/rms_norm_layer.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/back_end.hpp"

@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <numeric>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "nn/exact_plan.hpp"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/fields_json.hpp"
 #include "nn/sequences.hpp"
 #include "orthornn/core/error.hpp"

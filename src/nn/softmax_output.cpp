@@ -6,7 +6,6 @@
 #include <cassert>
 #include <cmath>
 #include <type_traits>
-#include <utility>
 
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"

@@ -1,7 +1,5 @@
 #include "orthogonal/polar_factor.hpp"
 
-#include <limits>
-
 #include "core/for_each.hpp"
 #include "cuda/core/fault.hpp"
 #include "cuda/orthogonal/polar_factor.hpp"

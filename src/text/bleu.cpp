@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "orthornn/text/tokenize_13a.hpp"
 #include "text/characters.hpp"

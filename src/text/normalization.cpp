@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 #include <vector>
 
 #include "orthornn/core/error.hpp"

@@ -4,7 +4,6 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
-#include <algorithm>
 #include <set>
 #include <string_view>
 #include <unordered_map>

@@ -1,6 +1,5 @@
 #include "tasks/sequences/number_survey.hpp"
 
-#include <fmt/format.h>
 #include <zlib.h>
 
 #include <bit>

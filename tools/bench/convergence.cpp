@@ -21,7 +21,6 @@
 #include "pages/html_page.hpp"
 #include "pages/line_fit.hpp"
 #include "support/number_text.hpp"
-#include "support/reflection_count.hpp"
 
 namespace orthornn::program {
 namespace {

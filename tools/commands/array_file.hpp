@@ -1,8 +1,6 @@
 #pragma once
 // Files of named arrays that a command writes: HDF5 or npz.
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <string>
 #include <variant>

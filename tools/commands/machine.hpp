@@ -6,7 +6,6 @@
 
 #include "core/checked_json.hpp"
 #include "orthornn/nn/sequence_model.hpp"
-#include "orthornn/rollouts/rollout.hpp"
 
 namespace orthornn::program {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 
 #include "commands/any_model.hpp"
 #include "commands/array_file.hpp"

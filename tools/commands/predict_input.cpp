@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <utility>
-#include <variant>
 
 #include "commands/clip_pictures.hpp"
 #include "commands/suggestion.hpp"

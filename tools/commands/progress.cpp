@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <limits>
 
-#include "commands/program.hpp"
 #include "commands/terminal_line.hpp"
 #include "core/signals_blocked.hpp"
 #include "support/number_text.hpp"

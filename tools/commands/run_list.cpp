@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <system_error>
-#include <utility>
 
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"

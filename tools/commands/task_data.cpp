@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <initializer_list>
-#include <map>
 #include <utility>
 
 #include "commands/config_file.hpp"

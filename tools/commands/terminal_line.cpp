@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
 
 #include "core/parsed_number.hpp"
 

@@ -12,7 +12,6 @@
 #include <fstream>
 #include <limits>
 
-#include "commands/program.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/terminal_line.hpp"
 #include "orthornn/io/atomic_file.hpp"

@@ -1,6 +1,5 @@
 #include "support/git_commit.hpp"
 
-#include <algorithm>
 #include <fstream>
 #include <string_view>
 #include <system_error>

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "orthornn/core/execution.hpp"
 #include "orthornn/layers/layer.hpp"
 
 namespace orthornn {

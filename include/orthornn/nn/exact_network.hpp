@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "orthornn/layers/delta_product_layer.hpp"
 #include "orthornn/layers/gated_mlp_layer.hpp"
