@@ -242,10 +242,7 @@ void check_info(const ModelFileInfo& info) {
     throw ValueError(
         fmt::format("its task is \"{}\", the attribute 'task' says '{}'", named, info.task_name));
   }
-  const auto task = make_task(info.task_config, {.batch = std::max<Index>(info.batch, 1),
-                                                 .seed = info.seed,
-                                                 .input_order = info.permutation,
-                                                 .parts = info.parts});
+  const std::unique_ptr<Task> task = task_of_model(info);
   // Drawn anew it could be another than the one the model was trained with.
   if (!task->input_order().empty() && info.permutation.empty()) {
     throw ValueError(

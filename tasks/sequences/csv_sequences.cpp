@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -135,11 +134,8 @@ std::size_t find_column(const std::vector<std::string>& names, std::string_view 
   wanted = without_blanks(wanted);
   const auto found = std::ranges::find(names, wanted);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
-  if (error == std::errc() && end == wanted.data() + wanted.size() && number >= 1 && number <= names.size())
-    return number - 1;
-  return npos;
+  const std::optional<std::size_t> number = parsed_number<std::size_t>(wanted);
+  return number && *number >= 1 && *number <= names.size() ? *number - 1 : npos;
 }
 
 /// The column of a name, or of a number from 1, which must be there.

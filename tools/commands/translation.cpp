@@ -50,8 +50,7 @@ LoadedTranslator::LoadedTranslator(const std::string& file, const Execution& exe
   model_ = load_encoder_decoder(file, execution, &info);
   if (info.task_config.empty())
     throw FileError(fmt::format("{} was saved without its task, which has the vocabularies", file));
-  task_ = make_task(info.task_config,
-                    {.batch = std::max<Index>(info.batch, 1), .seed = info.seed, .parts = info.parts});
+  task_ = task_of_model(info);
   const auto* pairs = dynamic_cast<const TranslationTask*>(task_.get());
   if (pairs == nullptr) {
     throw FileError(fmt::format("{} was trained on the task {}; expected {}", file, info.task_name,
@@ -61,14 +60,12 @@ LoadedTranslator::LoadedTranslator(const std::string& file, const Execution& exe
 }
 
 TestEvaluation evaluate_test_data(Model<float>& model, const Task& task) {
-  Progress progress("evaluating on test data", task.evaluation_batches(HeldOut::test), "batches");
-  const auto count = [&](const Batch&, const BatchLoss&) { progress.advance(); };
-  if (!task.data().pairs) return {evaluate(model, task, HeldOut::test, count, leave_if_stop_requested)};
+  const Index batches = task.evaluation_batches(HeldOut::test);
+  const bool has_pairs = task.data().pairs;
+  Progress progress("evaluating on test data", batches, "batches");
   double means = 0;
-  Index batches = 0;
   const auto look = [&](const Batch& batch, const BatchLoss& loss) {
-    means += loss.sum / static_cast<double>(batch.integers(batch_names::classes).size());
-    ++batches;
+    if (has_pairs) means += loss.sum / static_cast<double>(batch.integers(batch_names::classes).size());
     progress.advance();
   };
   const Evaluation evaluation = evaluate(model, task, HeldOut::test, look, leave_if_stop_requested);
