@@ -65,6 +65,15 @@ __device__ __forceinline__ void mbarrier_arrive(std::uint64_t* barrier) {
   ORTHORNN_HOPPER_ASM("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
+/// The same if `arrives`, without a branch.
+__device__ __forceinline__ void mbarrier_arrive_if(bool arrives, std::uint64_t* barrier) {
+  ORTHORNN_HOPPER_ASM(
+      "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %0, 0;\n\t@p mbarrier.arrive.shared::cta.b64 _, [%1];\n\t}" ::"r"(
+          static_cast<int>(arrives)),
+      "r"(shared_address(barrier))
+      : "memory");
+}
+
 /// Waits for the end of the phase of this parity: 0, 1, 0, ..
 __device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, unsigned parity) {
   unsigned done = 0;
@@ -121,12 +130,25 @@ __device__ __forceinline__ void copy_bulk_to_shared(void* shared, const void* gl
       : "memory");
 }
 
+/// Starts copying the box of a tensor map (cuda/core/tensor_map.cuh) that begins at row x of column y from
+/// global to shared memory. Its bytes count at the barrier, also those beyond the matrix, which become 0.
+__device__ __forceinline__ void copy_box_to_shared(void* shared, const void* map, int x, int y,
+                                                   std::uint64_t* barrier) {
+  ORTHORNN_HOPPER_ASM(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3}], "
+      "[%4];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier))
+      : "memory");
+}
+
 /// Waits until all groups of this thread have read their shared memory.
 __device__ __forceinline__ void copy_bulk_wait_read() {
   ORTHORNN_HOPPER_ASM("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-/// Makes what this thread wrote to shared memory visible to bulk copies that a thread starts after a barrier.
+/// Makes what this thread wrote to shared memory visible to bulk copies and products of warpgroups that a
+/// thread starts after a barrier.
 __device__ __forceinline__ void fence_proxy_async() {
   ORTHORNN_HOPPER_ASM("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -137,6 +159,19 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(shared)), "l"(global),
                "n"(Bytes)
                : "memory");
+}
+/// The same, or sets them to zero. 16 bytes go past the first cache.
+template <int Bytes>
+__device__ __forceinline__ void cp_async_or_zero(void* shared, const void* global, bool present) {
+  if constexpr (Bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
+                 "r"(present ? Bytes : 0)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)), "l"(global),
+                 "n"(Bytes), "r"(present ? Bytes : 0)
+                 : "memory");
+  }
 }
 
 /// Commits the copies that this thread has started since the last group as one group.
@@ -222,13 +257,6 @@ __device__ __forceinline__ unsigned round_to_tf32(float x) {
 /// Starts bringing a line of global memory to the L2 cache.
 __device__ __forceinline__ void prefetch_to_l2(const void* line) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
-}
-
-/// Starts copying 16 bytes from global to shared memory past the first cache, or sets them to zero.
-__device__ __forceinline__ void cp_async_or_zero(void* shared, const void* global, bool present) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
-               "r"(present ? 16 : 0)
-               : "memory");
 }
 
 }  // namespace orthornn::ptx

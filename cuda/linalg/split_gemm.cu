@@ -5,8 +5,8 @@
 #include "cuda/core/bf16_terms.cuh"
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
-#include "cuda/core/named_barrier.cuh"
 #include "cuda/core/pack.cuh"
+#include "cuda/core/tensor_map.cuh"
 #include "cuda/core/wgmma.cuh"
 #include "cuda/linalg/split_gemm.hpp"
 #include "cuda/linalg/sum_partials.cuh"
@@ -14,7 +14,8 @@
 // A block multiplies `rows` rows of a by `columns` rows of b, over a part of their columns, `chunk` at a
 // time. Two warpgroups make what the others multiply:
 //
-//   fetch      numbers of both come to shared memory, two chunks ahead
+//   fetch      numbers of both come to shared memory: by TMA, or where columns begin at no multiples of 16
+//              bytes, by copies of 4 or 8 bytes
 //   split      those of b become three tiles of bfloat16
 //
 // and each of the others has 64 rows of the results:
@@ -22,8 +23,14 @@
 //   split      its numbers of a become three operands in registers
 //   multiply   six products of the terms, those above 2^-24 of the whole
 //
+// What lies in shared memory:
+//
+//   tiles      [tile_sets, terms] of bfloat16     Square 96 KiB, Wide 72
+//   numbers    [stages] boxes of a, then of b     Square 128 KiB, Wide 144
+//   barriers   arrived, read, full, empty
+//
 // No barrier stops all warpgroups at once. While one splits, the products of another keep the tensor cores
-// busy.
+// busy. tools/bench-results/h200.md has what each choice of the constants below took.
 //
 // Tensor cores cut off what they add below the last bit of a sum. So sums are short: every `short_sum` chunks
 // threads add them to sums of their own. The blocks' parts are added at last, by sum_partials.
@@ -35,41 +42,51 @@ constexpr int terms = 3;
 constexpr int chunk = 32;
 /// Columns of an instruction.
 constexpr int depth = 16;
-/// Chunks of which the numbers, and the tiles, are in shared memory.
-constexpr int stages = 3, tile_sets = 2;
+/// Chunks whose numbers are in shared memory. A chunk is fetched `ahead` chunks before it is split.
+constexpr int stages = 4, ahead = 2;
 constexpr int group_threads = 128;
-/// Of the warpgroups that make tiles. One has too few warps to hide what its instructions wait for.
+/// Threads of the warpgroups that make tiles. One has too few warps to hide what its instructions wait for.
 constexpr int maker_threads = 2 * group_threads;
-/// Chunks of a sum on tensor cores.
-constexpr int short_sum = 2;
+/// Chunks of a sum on tensor cores, and columns.
+constexpr int short_sum = 2, columns_of_sum = short_sum * chunk;
 /// Of a tile, as instructions read it (cuda/core/wgmma.cuh).
 constexpr int tile_row_bytes = 128, panel_columns = 64, vector_numbers = 8;
 constexpr std::size_t tile_alignment = 1024;
 /// Blocks that fill a large GPU. Not this one: the order of the sums depends on the sizes alone.
 constexpr Index enough_blocks = 132;
 
+struct Source {
+  MatrixView<const float> matrix;
+  /// Set where columns begin at multiples of 16 bytes.
+  CUtensorMap map;
+};
+
 struct Arguments {
-  MatrixView<const float> a, b;
+  Source a, b;
   Index depth_of_block;
   /// [blocks along the depth, b.rows, a.rows]
   float* partial;
 };
 
-/// A block of `Groups` warpgroups, each with 64 rows, and those that make tiles.
-template <int Groups, int Columns>
+/// A block of `Groups` warpgroups, each with 64 rows, and those that make tiles. Threads that multiply have
+/// `Registers`, those that make tiles `MakerRegisters`. Tiles of `TileSets` chunks are in shared memory, as
+/// many as have room.
+template <int Groups, int Columns, int Registers, int MakerRegisters, int TileSets>
 struct Shape {
   static constexpr int rows = 64 * Groups, columns = Columns, groups = Groups,
                        threads = group_threads * Groups + maker_threads;
-  /// Of a thread when the kernel starts, the most that there are; then of one that multiplies, and of one
-  /// that makes tiles.
-  static constexpr int first_registers = 65'536 / threads / 8 * 8, registers = Groups == 2 ? 208 : 128,
-                       maker_registers = Groups == 2 ? 48 : 40;
+  static constexpr int registers = Registers, maker_registers = MakerRegisters, tile_sets = TileSets;
+  /// Registers of a thread when the kernel starts: the most that fit.
+  static constexpr int first_registers = 65'536 / threads / 8 * 8;
   // With fewer registers the kernel would wait for them without end.
   static_assert(group_threads * Groups * registers + maker_threads * maker_registers <=
                 threads * first_registers);
-  /// From column to column of a. So padded, lanes that read two columns of eight rows meet different banks.
-  static constexpr int left_stride = rows + 4;
-  static constexpr int stage_numbers = chunk * (left_stride + columns);
+  // The tiles of a chunk become free after those of the next one are full.
+  static_assert(tile_sets >= 2 && ahead < stages);
+  /// A chunk has the boxes of a, then those of b (cuda/core/tensor_map.cuh).
+  static constexpr int left_boxes = rows / box_rows, right_boxes = columns / box_rows;
+  static_assert(left_boxes + right_boxes <= warp_size);
+  static constexpr int stage_numbers = chunk * (rows + columns);
   static constexpr int panel_bytes = chunk * tile_row_bytes;
   static constexpr int tile_bytes = (columns + panel_columns - 1) / panel_columns * panel_bytes;
   static constexpr std::size_t shared_bytes =
@@ -80,28 +97,8 @@ struct Shape {
   }
 };
 
-/// Starts copying `Size` rows of a chunk of a matrix, from `row` and `column` on, by the threads that make
-/// tiles. What lies beyond the matrix, or beyond column `end`, is 0.
-template <int Width, int Size, int Stride>
-__device__ __forceinline__ void fetch(float* to, const MatrixView<const float>& from, int thread, Index row,
-                                      Index column, Index end) {
-  constexpr int packs = Size / Width, columns_at_once = maker_threads / packs;
-  const int m = thread % packs * Width, first = thread / packs;
-  if (first >= columns_at_once) return;
-  const bool is_row = row + m < from.rows;
-  const int columns = static_cast<int>(min(Index{chunk}, end - column));
-  const float* source = from.data + (column + first) * from.stride + row + m;
-  float* target = to + first * Stride + m;
-  const Index step = columns_at_once * from.stride;
-#pragma unroll 4
-  for (int k = first; k < chunk; k += columns_at_once, source += step, target += columns_at_once * Stride) {
-    if (is_row && k < columns) {
-      ptx::cp_async<Width* static_cast<int>(sizeof(float))>(target, source);
-    } else {
-      store_pack(Pack<float, Width>{}, target);
-    }
-  }
-}
+using Square = Shape<2, 128, 200, 56, 4>;
+using Wide = Shape<3, 96, 128, 48, 3>;
 
 /// totals += sums, which become 0.
 template <int count>
@@ -116,79 +113,153 @@ __device__ __forceinline__ void add_sums(float (&totals)[count][4], float (&sums
   }
 }
 
-/// What the threads of a block have in common.
-template <class Shape>
-struct Memory {
-  unsigned char* tiles;
-  float* stages_of_numbers;
-  /// [tile_sets] barriers each. `full`: the numbers and the tiles of a chunk have been written. `empty`: the
-  /// products that read these tiles have ended.
-  std::uint64_t *full, *empty;
-  /// [stages] barriers: all warpgroups have read the numbers of a chunk.
-  std::uint64_t* read;
+/// Barriers of `Count` places that chunks take in turn.
+template <int Count>
+struct Turns {
+  std::uint64_t* barriers;
 
-  __device__ __forceinline__ unsigned char* tile(int number, int term) const {
-    return tiles + (number % tile_sets * terms + term) * Shape::tile_bytes;
+  __device__ __forceinline__ std::uint64_t* of(int number) const { return barriers + number % Count; }
+  __device__ __forceinline__ void initialize(unsigned arrivals) const {
+    for (int i = 0; i < Count; ++i) ptx::mbarrier_initialize(barriers + i, arrivals);
   }
-  __device__ __forceinline__ float* left(int number) const {
-    return stages_of_numbers + number % stages * Shape::stage_numbers;
+  /// Arrives once for the warp, after what all its lanes did. All lanes call it. A branch for one lane would
+  /// make the compiler wait for each product.
+  __device__ __forceinline__ void arrive(int number) const {
+    __syncwarp();
+    ptx::mbarrier_arrive_if(threadIdx.x % warp_size == 0, of(number));
   }
-  __device__ __forceinline__ float* right(int number) const {
-    return left(number) + chunk * Shape::left_stride;
+  /// Until all have arrived for chunk `number`.
+  __device__ __forceinline__ void wait(int number) const {
+    ptx::mbarrier_wait(of(number), static_cast<unsigned>(number / Count % 2));
   }
-  /// Waits until a chunk has come to one of `count` places, or has left it.
-  static __device__ __forceinline__ void wait(std::uint64_t* barriers, int number, int count) {
-    ptx::mbarrier_wait(barriers + number % count, static_cast<unsigned>(number / count % 2));
+  /// Until the place of chunk `number` is free again: all have arrived for the chunk that had it before.
+  __device__ __forceinline__ void wait_before(int number) const {
+    if (number >= Count) wait(number - Count);
   }
 };
 
-/// A thread of the warpgroups that make tiles.
+/// What the threads of a block have in common.
+template <class Shape>
+struct Memory {
+  static constexpr int barriers = 2 * stages + 2 * Shape::tile_sets;
+
+  unsigned char* tiles;
+  float* numbers;
+  /// `arrived`: the numbers of a chunk have come. `read`: all warps have read them.
+  Turns<stages> arrived, read;
+  /// `full`: the tiles of a chunk have been written. `empty`: the products that read them have ended.
+  Turns<Shape::tile_sets> full, empty;
+
+  __device__ __forceinline__ unsigned char* tile(int number, int term) const {
+    return tiles + (number % Shape::tile_sets * terms + term) * Shape::tile_bytes;
+  }
+  /// Box i of the numbers of a chunk. Row m of its column k is number k * box_rows + place(m, k % 8).
+  __device__ __forceinline__ float* box(int number, int i) const {
+    return numbers + number % stages * Shape::stage_numbers + i * chunk * box_rows;
+  }
+  static __device__ __forceinline__ int place(int m, int k) { return (m / 4 ^ k) * 4 + m % 4; }
+};
+
+/// A thread of the warpgroups that make tiles. `Width` divides the numbers of rows, and columns begin at
+/// multiples of `Width` floats. With 4, TMA fetches.
 template <class Shape, int Width>
 struct Maker {
+  static constexpr bool has_boxes = Width == 4;
+  /// Arrivals at `arrived`: one announces TMA's bytes, or each thread arrives when its copies are done.
+  static constexpr unsigned arrivals = has_boxes ? 1 : maker_threads;
+
   const Memory<Shape>& memory;
   const Arguments& arguments;
-  Index row, column, first, end;
+  Index row, column, first;
   int chunks, thread;
 
-  __device__ __forceinline__ void fetch_chunk(int number) const {
-    if (number < chunks) {
-      if (number >= stages) memory.wait(memory.read, number - stages, stages);
-      const Index k = first + Index{number} * chunk;
-      fetch<Width, Shape::rows, Shape::left_stride>(memory.left(number), arguments.a, thread, row, k, end);
-      fetch<Width, Shape::columns, Shape::columns>(memory.right(number), arguments.b, thread, column, k, end);
+  /// Starts copying the numbers of a chunk, if it exists, once all warps have read those in its place. All
+  /// threads of the warpgroups call it.
+  __device__ __forceinline__ void fetch(int number) const {
+    if (number >= chunks || (has_boxes && thread >= warp_size)) return;
+    memory.read.wait_before(number);
+    const Index k = first + Index{number} * chunk;
+    if constexpr (has_boxes) {
+      fetch_boxes(number, static_cast<int>(k));
+    } else {
+      fetch_packs<Shape::left_boxes>(number, 0, arguments.a.matrix, row, k);
+      fetch_packs<Shape::right_boxes>(number, Shape::left_boxes, arguments.b.matrix, column, k);
+      ptx::cp_async_mbarrier_arrive(memory.arrived.of(number));
     }
-    ptx::cp_async_commit();
   }
+  /// From column k on, by a warp, a box a lane.
+  __device__ __forceinline__ void fetch_boxes(int number, int k) const {
+    std::uint64_t* const arrived = memory.arrived.of(number);
+    if (thread == 0) ptx::mbarrier_arrive_expect(arrived, Shape::stage_numbers * sizeof(float));
+    __syncwarp();
+    const bool is_left = thread < Shape::left_boxes;
+    if (thread >= Shape::left_boxes + Shape::right_boxes) return;
+    const Index m = is_left ? row + thread * box_rows : column + (thread - Shape::left_boxes) * box_rows;
+    ptx::copy_box_to_shared(memory.box(number, thread), is_left ? &arguments.a.map : &arguments.b.map,
+                            static_cast<int>(m), k, arrived);
+  }
+  /// Starts copying rows from `first_row` on and columns from k on to the boxes from `box` on. A thread
+  /// copies the same rows of each box, of columns with one permutation.
+  template <int boxes>
+  __device__ __forceinline__ void fetch_packs(int number, int box, const MatrixView<const float>& from,
+                                              Index first_row, Index k) const {
+    constexpr int packs = box_rows / Width, columns_at_once = maker_threads / packs,
+                  bytes = Width * static_cast<int>(sizeof(float));
+    static_assert(columns_at_once % 8 == 0);
+    const int m = thread % packs * Width;
+    const auto rows = static_cast<int>(min(Index{boxes * box_rows}, from.rows - first_row));
+#pragma unroll
+    for (int i = thread / packs; i < chunk; i += columns_at_once) {
+      const bool is_column = k + i < from.cols;
+      const float* const source = from.data + (k + i) * from.stride + first_row + m;
+      float* const target = memory.box(number, box) + i * box_rows + memory.place(m, i % 8);
+#pragma unroll
+      for (int p = 0; p < boxes; ++p) {
+        const bool is_there = is_column && p * box_rows + m < rows;
+        ptx::cp_async_or_zero<bytes>(target + p * chunk * box_rows,
+                                     is_there ? source + p * box_rows : from.data, is_there);
+      }
+    }
+  }
+  /// A thread splits one vector of every columns_at_once-th column. Vectors of odd boxes are those of one
+  /// column further or before, so that eight lanes read different banks. They write to different banks too;
+  /// in Wide a third of the writes take two turns.
   __device__ __forceinline__ void split(int number) const {
-    constexpr int vectors = Shape::columns / vector_numbers;
-    const float* const numbers = memory.right(number);
-#pragma unroll 1
-    for (int i = thread; i < chunk * vectors; i += maker_threads) {
-      const int k = i / vectors, v = i % vectors, in_panel = v % 8;
-      const float* const x = numbers + k * Shape::columns + v * vector_numbers;
-      const Pack<float, 4> halves[2] = {load_pack<4>(x), load_pack<4>(x + 4)};
+    constexpr int vectors = Shape::columns / vector_numbers,
+                  columns_at_once = maker_threads / vectors / 8 * 8, box_vectors = box_rows / vector_numbers;
+    static_assert(chunk % columns_at_once == 0);
+    if (thread >= vectors * columns_at_once) return;
+    const int v = thread % vectors, column_of_thread = thread / vectors ^ v / box_vectors % 2,
+              in_eight = column_of_thread % 8, m = v % box_vectors * vector_numbers;
+    const float* const numbers =
+        memory.box(number, Shape::left_boxes + v / box_vectors) + column_of_thread * box_rows;
+    unsigned char* const tile = memory.tile(number, 0) + v / 8 * Shape::panel_bytes +
+                                column_of_thread * tile_row_bytes + (v % 8 ^ in_eight) * 16;
+#pragma unroll
+    for (int k = 0; k < chunk; k += columns_at_once) {
+      const float* const x = numbers + k * box_rows;
+      const Pack<float, 4> halves[2] = {load_pack<4>(x + memory.place(m, in_eight)),
+                                        load_pack<4>(x + memory.place(m + 4, in_eight))};
 #pragma unroll
       for (int term = 0; term < terms; ++term) {
         Pack<unsigned, 4> vector;
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           vector.of[j] = bf16_term_of(halves[j / 2].of[j % 2 * 2], halves[j / 2].of[j % 2 * 2 + 1], term);
-        const int place = v / 8 * Shape::panel_bytes + k * tile_row_bytes + (in_panel ^ k % 8) * 16;
-        store_pack(vector, reinterpret_cast<unsigned*>(memory.tile(number, term) + place));
+        store_pack(vector, reinterpret_cast<unsigned*>(tile + term * Shape::tile_bytes + k * tile_row_bytes));
       }
     }
   }
   __device__ __forceinline__ void run() const {
-    constexpr int barrier = 1;
-    for (int number = 0; number < stages - 1; ++number) fetch_chunk(number);
+    for (int number = 0; number < ahead; ++number) fetch(number);
     for (int number = 0; number < chunks; ++number) {
-      fetch_chunk(number + stages - 1);
-      ptx::cp_async_wait<stages - 1>();
-      named_barrier<maker_threads>(barrier);  // the numbers that others fetched
-      if (number >= tile_sets) memory.wait(memory.empty, number - tile_sets, tile_sets);
+      memory.empty.wait_before(number);
+      memory.arrived.wait(number);
       split(number);
       ptx::fence_proxy_async();
-      ptx::mbarrier_arrive(memory.full + number % tile_sets);
+      memory.full.arrive(number);
+      memory.read.arrive(number);
+      fetch(number + ahead);
     }
   }
 };
@@ -201,20 +272,27 @@ struct Multiplier {
   using Sums = float[Shape::columns / 8][4];
 
   const Memory<Shape>& memory;
+  int g, l, first_row;
+  /// Where the number of row g in column 2 l of eight lies in a box. Other places differ in bits.
+  int place;
 
-  static __device__ __forceinline__ int g() { return threadIdx.x % warp_size / 4; }
-  static __device__ __forceinline__ int l() { return threadIdx.x % 4; }
-  static __device__ __forceinline__ int first_row() { return threadIdx.x / warp_size * 16; }
+  explicit __device__ __forceinline__ Multiplier(const Memory<Shape>& shared)
+      : memory(shared),
+        g(threadIdx.x % warp_size / 4),
+        l(threadIdx.x % 4),
+        first_row(threadIdx.x / warp_size * 16),
+        place(2 * l * box_rows + memory.place(first_row % box_rows + g, 2 * l)) {}
 
   __device__ __forceinline__ void split(int number, int step, Left& left) const {
+    constexpr int eight_rows = 8, next_column = 4;  // what they change: v ^ 2 and v ^ 1, vectors of four
+    const float* const box = memory.box(number, first_row / box_rows);
 #pragma unroll
-    for (int place = 0; place < 4; ++place) {
-      const int column = step * depth + 2 * l() + place / 2 * 8;
-      const float* const x =
-          memory.left(number) + column * Shape::left_stride + first_row() + g() + place % 2 * 8;
+    for (int i = 0; i < 4; ++i) {
+      const float* const x = box + (step * depth + i / 2 * 8) * box_rows;
+      const int first = place ^ i % 2 * eight_rows;
 #pragma unroll
       for (int term = 0; term < terms; ++term)
-        left[term][place] = bf16_term_of(x[0], x[Shape::left_stride], term);
+        left[term][i] = bf16_term_of(x[first], x[box_rows + (first ^ next_column)], term);
     }
   }
   /// Starts sums += the products of a step of a chunk.
@@ -232,26 +310,28 @@ struct Multiplier {
     }
     wgmma::commit();
   }
-  /// totals += the sums over all chunks.
+  /// totals += the sums over all chunks, whose number is a multiple of `short_sum`.
   __device__ __forceinline__ void run(int chunks, Sums& totals) const {
     constexpr int steps = chunk / depth;
     Left left[steps];
     Sums sums = {};
     for (int first = 0; first < chunks; first += short_sum) {
-      const int end = min(first + short_sum, chunks);
-      for (int number = first; number < end; ++number) {
-        memory.wait(memory.full, number, tile_sets);
+#pragma unroll
+      for (int number = first; number < first + short_sum; ++number) {
+        memory.arrived.wait(number);
+        memory.full.wait(number);
 #pragma unroll
         for (int step = 0; step < steps; ++step) {
           // Until the products that read these operands, of the chunk before, are done.
           wgmma::wait<steps - 1>();
-          if (step == steps - 1 && number > 0) ptx::mbarrier_arrive(memory.empty + (number - 1) % tile_sets);
+          if (step == steps - 1 && number > first) memory.empty.arrive(number - 1);
           split(number, step, left[step]);
           multiply(number, step, left[step], sums);
         }
-        ptx::mbarrier_arrive(memory.read + number % stages);
+        memory.read.arrive(number);
       }
       wait(sums);
+      memory.empty.arrive(first + short_sum - 1);
       add_sums(totals, sums);
     }
   }
@@ -267,48 +347,55 @@ struct Multiplier {
   }
 };
 
-/// Block (i, j, k): rows of range i of a, those of range j of b, columns of range k of both. `Width` divides
-/// their numbers of rows, and columns begin at so many floats.
+/// Block (i, j, k): rows of range i of a, those of range j of b, columns of range k of both.
 template <class Shape, int Width>
-__global__ void __launch_bounds__(Shape::threads, 1) split_gemm_kernel(Arguments arguments) {
-  const MatrixView<const float>&a = arguments.a, &b = arguments.b;
+__global__ void __launch_bounds__(Shape::threads, 1)
+    split_gemm_kernel(const __grid_constant__ Arguments arguments) {
+  const MatrixView<const float>&a = arguments.a.matrix, &b = arguments.b.matrix;
   const Index row = Index{blockIdx.x} * Shape::rows, column = Index{blockIdx.y} * Shape::columns,
               first = Index{blockIdx.z} * arguments.depth_of_block,
               end = min(first + arguments.depth_of_block, a.cols);
-  const int chunks = static_cast<int>((end - first + chunk - 1) / chunk);
-  __shared__ std::uint64_t barriers[2 * tile_sets + stages];
+  // Whole short sums: what they have beyond the matrices is 0.
+  const auto chunks = static_cast<int>((end - first + columns_of_sum - 1) / columns_of_sum) * short_sum;
+  using Shared = Memory<Shape>;
+  using Makers = Maker<Shape, Width>;
+  __shared__ std::uint64_t barriers[Shared::barriers];
   unsigned char* const begin = dynamic_shared_memory();
   unsigned char* const tiles =
       begin + (tile_alignment - ptx::shared_address(begin) % tile_alignment) % tile_alignment;
-  const Memory<Shape> memory{
+  const Shared memory{
       .tiles = tiles,
-      .stages_of_numbers = reinterpret_cast<float*>(tiles + tile_sets * terms * Shape::tile_bytes),
-      .full = barriers,
-      .empty = barriers + tile_sets,
-      .read = barriers + 2 * tile_sets};
+      .numbers = reinterpret_cast<float*>(tiles + Shape::tile_sets * terms * Shape::tile_bytes),
+      .arrived = {barriers},
+      .read = {barriers + stages},
+      .full = {barriers + 2 * stages},
+      .empty = {barriers + 2 * stages + Shape::tile_sets}};
   if (threadIdx.x == 0) {
-    for (int i = 0; i < 2 * tile_sets + stages; ++i)
-      ptx::mbarrier_initialize(barriers + i, i < tile_sets ? maker_threads : Shape::groups * group_threads);
+    memory.arrived.initialize(Makers::arrivals);
+    memory.read.initialize(Shape::threads / warp_size);
+    memory.full.initialize(maker_threads / warp_size);
+    memory.empty.initialize(Shape::groups * group_threads / warp_size);
+    ptx::fence_proxy_async();  // TMA counts its bytes at these barriers
   }
   __syncthreads();
 
   if (threadIdx.x >= Shape::groups * group_threads) {
     wgmma::release_registers<Shape::maker_registers>();
     const int thread = static_cast<int>(threadIdx.x) - Shape::groups * group_threads;
-    Maker<Shape, Width>{memory, arguments, row, column, first, end, chunks, thread}.run();
+    Makers{memory, arguments, row, column, first, chunks, thread}.run();
     return;
   }
   wgmma::take_registers<Shape::registers>();
   using Own = Multiplier<Shape>;
   typename Own::Sums totals = {};
-  Own{memory}.run(chunks, totals);
+  const Own own(memory);
+  own.run(chunks, totals);
   float* const out = arguments.partial + Index{blockIdx.z} * b.rows * a.rows;
 #pragma unroll
   for (int j = 0; j < Shape::columns / 8; ++j) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const Index m = row + Own::first_row() + Own::g() + i / 2 * 8,
-                  n = column + 8 * j + 2 * Own::l() + i % 2;
+      const Index m = row + own.first_row + own.g + i / 2 * 8, n = column + 8 * j + 2 * own.l + i % 2;
       if (m < a.rows && n < b.rows) out[n * a.rows + m] = totals[j][i];
     }
   }
@@ -332,10 +419,17 @@ struct Division {
   Index depth_of_block, parts;
 };
 
-Division divide(Index tiles, Index depth_of_sums) {
-  const Index chunks = (depth_of_sums + chunk - 1) / chunk, most = std::max<Index>(1, enough_blocks / tiles);
-  const Index depth_of_block = (chunks + most - 1) / most * chunk;
-  return {depth_of_block, (depth_of_sums + depth_of_block - 1) / depth_of_block};
+Division divide(Index tiles, Index columns) {
+  const Index sums = (columns + columns_of_sum - 1) / columns_of_sum,
+              most = std::max<Index>(1, enough_blocks / tiles);
+  const Index depth_of_block = (sums + most - 1) / most * columns_of_sum;
+  return {depth_of_block, (columns + depth_of_block - 1) / depth_of_block};
+}
+
+template <int Width>
+Source source_of(const MatrixView<const float>& m) {
+  if constexpr (Width == 4) return {m, tensor_map(m, chunk)};
+  return {m, {}};
 }
 
 template <class Shape, int Width>
@@ -350,7 +444,7 @@ void start(float alpha, MatrixView<const float> a, MatrixView<const float> b, fl
                        grid_size(division.parts)),
           .block = Shape::threads,
           .shared = Shape::shared_bytes},
-         Arguments{a, b, division.depth_of_block, partial});
+         Arguments{source_of<Width>(a), source_of<Width>(b), division.depth_of_block, partial});
   sum_partials(gpu, partial, division.parts, count, [=] __device__(Index i, float sum) {
     float& to = c.data[i / c.rows * c.stride + i % c.rows];
     to = alpha * sum + (beta == 0 ? 0 : beta * to);
@@ -372,9 +466,6 @@ void start_aligned(float alpha, MatrixView<const float> a, MatrixView<const floa
   start<Shape, 1>(alpha, a, b, beta, c);
 }
 
-using Square = Shape<2, 128>;
-using Wide = Shape<3, 96>;
-
 /// Numbers of the results with what pads them to whole tiles.
 template <class Shape>
 Index padded(Index rows, Index cols) {
@@ -382,6 +473,23 @@ Index padded(Index rows, Index cols) {
 }
 
 bool is_wide(Index rows, Index cols) { return padded<Wide>(rows, cols) < padded<Square>(rows, cols); }
+
+/// Share of a large GPU's multiplications that count. The others pad tiles, or are lost while multiprocessors
+/// wait for the last blocks.
+template <class Shape>
+double useful_share(Index rows, Index cols, Index parts) {
+  const Index blocks = parts * Shape::tiles(rows, cols), turns = (blocks + enough_blocks - 1) / enough_blocks;
+  return static_cast<double>(rows * cols * parts) /
+         static_cast<double>(turns * enough_blocks * Shape::rows * Shape::columns);
+}
+
+template <class Shape>
+bool takes(Index rows, Index cols, Index depth_of_sums) {
+  // Without padding this kernel takes half of cuBLAS's time, and up to 0.6 of it where copies are of 4 bytes.
+  constexpr double least_share = 0.6;
+  const Index parts = divide(Shape::tiles(rows, cols), depth_of_sums).parts;
+  return parts * rows * cols <= max_partial_sums && useful_share<Shape>(rows, cols, parts) >= least_share;
+}
 
 }  // namespace
 
@@ -391,13 +499,8 @@ bool takes_split_gemm(Device device, Index rows, Index cols, Index depth) {
   constexpr Index least_depth = 4096;
   const double products = static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(depth);
   if (depth < least_depth || products < fewest_products) return false;
-  if (2 * std::min(padded<Square>(rows, cols), padded<Wide>(rows, cols)) > 3 * rows * cols) return false;
-  const Index tiles = is_wide(rows, cols) ? Wide::tiles(rows, cols) : Square::tiles(rows, cols);
-  const Index parts = divide(tiles, depth).parts, blocks = tiles * parts;
-  if (parts * rows * cols > max_partial_sums) return false;
-  // Where a tenth of a large GPU would wait for the last blocks, cuBLAS divides better.
-  const Index turns = (blocks + enough_blocks - 1) / enough_blocks;
-  if (10 * blocks < 9 * turns * enough_blocks) return false;
+  if (!(is_wide(rows, cols) ? takes<Wide>(rows, cols, depth) : takes<Square>(rows, cols, depth)))
+    return false;
   context(device);  // makes it the current one
   return has_instructions();
 }

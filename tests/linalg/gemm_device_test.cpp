@@ -117,6 +117,7 @@ TEST_CASE("a long sum of products of floats on tensor cores is as right as one o
                                  {301, 258, 30'003},
                                  {512, 256, 20'000},
                                  {254, 382, 25'007},
+                                 {500, 500, 30'004},
                                  {192, 192, 60'000},
                                  {255, 255, 40'000}}) {
       // Where all numbers are positive, nothing makes up for what is cut off.
@@ -151,6 +152,38 @@ TEST_CASE("a long sum of products of floats on tensor cores is as right as one o
         if (properties_of(*device).compute_capability == "9.0")
           CHECK(cuda::takes_split_gemm(*device, s.rows, s.cols, s.depth));
       }
+    }
+  }
+}
+
+TEST_CASE("parts of matrices and their copies have the same long sums of products, bit by bit",
+          "[linalg][cuda]") {
+  const auto device = gpu();
+  if (!device || is_emulated(*device)) return;
+  if constexpr (has_cuda_bodies) {
+    constexpr Index rows = 188, depth = 70'000, stride = 192;
+    if (properties_of(*device).compute_capability != "9.0") return;
+    CHECK(cuda::takes_split_gemm(*device, rows, rows, depth));
+    const Tensor<float> a = normal_tensor<float>({depth, stride}, 1),
+                        b = normal_tensor<float>({depth, stride}, 2), whole_a = a.copy(*device),
+                        whole_b = b.copy(*device);
+    const auto product = [&](MatrixView<const float> left, MatrixView<const float> right) {
+      Tensor<float> result({rows, rows}, *device);
+      gemm<float>(1, Operand<float>(left), transposed(right), 0, columns_of(result));
+      return result.copy(Device::cpu());
+    };
+    // Columns of the parts begin at multiples of 4, 8 and 16 bytes, those of the copies at multiples of 16.
+    for (const Index first : {1, 2, 4}) {
+      CAPTURE(first);
+      const auto part = [&](const Tensor<float>& x) { return columns_of(x).block(first, 0, rows, depth); };
+      const auto copy = [&](const Tensor<float>& x) {
+        Tensor<float> result({depth, rows});
+        for (Index k = 0; k < depth; ++k) std::copy_n(&x(k, first), rows, &result(k, 0));
+        return result.copy(*device);
+      };
+      const Tensor<float> copy_of_a = copy(a), copy_of_b = copy(b);
+      CHECK(std::ranges::equal(product(part(whole_a), part(whole_b)),
+                               product(columns_of(copy_of_a), columns_of(copy_of_b))));
     }
   }
 }
