@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned threads = 256;
 // Columns that a thread reads at once, and how many such reads are on their way.
-constexpr int columns_at_once = 4, reads_ahead = 3;
+constexpr int columns_at_once = 4, reads_ahead = 2;
 // Symbols that a thread keeps sums of, in registers: a sum in shared memory waits for the one before it.
 constexpr int symbols_at_once = 16;
 // Columns of a block at least: fewer cost more partial sums than they save time, where the blocks fill the
@@ -27,6 +27,11 @@ constexpr Index enough_blocks = 512;
 constexpr Index fewest_columns = 32;
 // CUDA's limit.
 constexpr Index max_blocks_along_z = 65'535;
+
+/// Blocks that a multiprocessor shall run at once. With four, sums by input take one turn on a large GPU.
+/// Sums by symbol have no registers for four: three took 66 us, two 76.
+template <bool by_symbol, class T>
+constexpr int least_blocks = (by_symbol ? 3 : 4) - (sizeof(T) > sizeof(float) ? 1 : 0);
 
 /// Sums in T of numbers of type G. The sums have numbers: total, signed total, input or symbol 0, 1, ..
 template <class T, class G>
@@ -116,11 +121,18 @@ class ThreadColumns {
     return result;
   }
   __device__ __forceinline__ Pack<T, Width> state(int c) const { return states_[c]; }
-  /// Its number in the range; one that is none for a column that does not exist.
-  __device__ __forceinline__ int symbol(int c) const {
-    return c < left_ ? symbols_[c * stride_] - static_cast<int>(range_ * symbols_at_once) : -1;
+  /// Of the next columns: their numbers in the range. That of a column that does not exist is none.
+  __device__ __forceinline__ void read_symbols(int (&symbols)[columns_at_once]) const {
+#pragma unroll
+    for (int c = 0; c < columns_at_once; ++c)
+      symbols[c] = c < left_ ? symbols_[c * stride_] - static_cast<int>(range_ * symbols_at_once) : -1;
   }
-  __device__ __forceinline__ T input(int c, int i) const { return inputs_[c * stride_ * a_.input_count + i]; }
+  /// Of the next columns: input i, or 0.
+  __device__ __forceinline__ void read_inputs(int i, T (&inputs)[columns_at_once]) const {
+#pragma unroll
+    for (int c = 0; c < columns_at_once; ++c)
+      inputs[c] = c < left_ ? inputs_[c * stride_ * a_.input_count + i] : T{0};
+  }
   __device__ __forceinline__ void advance() {
     left_ -= columns_at_once;
     if (by_symbol) symbols_ += columns_at_once * stride_;
@@ -163,7 +175,8 @@ class ThreadColumns {
 /// Block (i, j, k): columns of range i, rows of range j, symbols of range first_range + k; range 0 takes the
 /// totals. Sums are by symbol or by input. N is a multiple of Width.
 template <bool by_symbol, int Width, class T, class G>
-__global__ void partial_sums(Arguments<T, G> a, Index first_range) {
+__global__ void __launch_bounds__(threads, least_blocks<by_symbol, T>)
+    partial_sums(Arguments<T, G> a, Index first_range) {
   constexpr int most_sums = by_symbol ? symbols_at_once : ColumnSums<T>::most_inputs;
   __shared__ Pack<T, Width> shared[threads];
   const Index row = (static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x) * Width;
@@ -172,9 +185,14 @@ __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
   ThreadColumns<by_symbol, Width, T, G> columns(a, row, range);
   Pack<T, Width> total{}, signed_total{}, sums[most_sums] = {};
   for (; columns.left() > 0; columns.advance()) {
-    int symbol[columns_at_once];  // before what is waited for
-#pragma unroll
-    for (int c = 0; c < columns_at_once; ++c) symbol[c] = by_symbol ? columns.symbol(c) : -1;
+    // These loads start before the wait. Further inputs are loaded each after the one before it is used.
+    int symbol[columns_at_once];
+    T input[columns_at_once];
+    if constexpr (by_symbol) {
+      columns.read_symbols(symbol);
+    } else if (sum_count > 0) {
+      columns.read_inputs(0, input);
+    }
     columns.arrive();
     Pack<T, Width> gradient[columns_at_once];
 #pragma unroll
@@ -193,11 +211,13 @@ __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
       if (i >= sum_count) break;
 #pragma unroll
       for (int c = 0; c < columns_at_once; ++c) {
-        const bool counts = by_symbol ? symbol[c] == i : c < columns.left();
-        if (!counts) continue;
-        const T x = by_symbol ? T{1} : columns.input(c, i);
+        if (by_symbol && symbol[c] != i) continue;
 #pragma unroll
-        for (int r = 0; r < Width; ++r) sums[i].of[r] += gradient[c].of[r] * x;
+        for (int r = 0; r < Width; ++r)
+          sums[i].of[r] += by_symbol ? gradient[c].of[r] : gradient[c].of[r] * input[c];
+      }
+      if constexpr (!by_symbol) {
+        if (i + 1 < sum_count) columns.read_inputs(i + 1, input);
       }
     }
   }
@@ -271,7 +291,7 @@ void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
       .by_input = sums.by_input.data(),
       .sum_count = symbol_count + input_count + !sums.total.empty() + !sums.signed_total.empty(),
       .partial = nullptr};
-  // Pairs of doubles would take 128 KiB of shared memory where there are signed sums. GPUs of compute
+  // Pairs of doubles would take 100 KiB of shared memory where there are signed sums. GPUs of compute
   // capability 8.6 have 99 KiB a block.
   const bool pairs = sizeof(T) <= sizeof(float) && rows % 2 == 0 && g.stride % 2 == 0 &&
                      is_aligned_for<2>(g.data) && is_aligned_for<2>(sums.states.data());
