@@ -65,15 +65,6 @@ __device__ __forceinline__ void mbarrier_arrive(std::uint64_t* barrier) {
   ORTHORNN_HOPPER_ASM("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/// The same if `arrives`, without a branch.
-__device__ __forceinline__ void mbarrier_arrive_if(bool arrives, std::uint64_t* barrier) {
-  ORTHORNN_HOPPER_ASM(
-      "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %0, 0;\n\t@p mbarrier.arrive.shared::cta.b64 _, [%1];\n\t}" ::"r"(
-          static_cast<int>(arrives)),
-      "r"(shared_address(barrier))
-      : "memory");
-}
-
 /// Waits for the end of the phase of this parity: 0, 1, 0, ..
 __device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, unsigned parity) {
   unsigned done = 0;

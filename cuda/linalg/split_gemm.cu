@@ -122,12 +122,8 @@ struct Turns {
   __device__ __forceinline__ void initialize(unsigned arrivals) const {
     for (int i = 0; i < Count; ++i) ptx::mbarrier_initialize(barriers + i, arrivals);
   }
-  /// Arrives once for the warp, after what all its lanes did. All lanes call it. A branch for one lane would
-  /// make the compiler wait for each product.
-  __device__ __forceinline__ void arrive(int number) const {
-    __syncwarp();
-    ptx::mbarrier_arrive_if(threadIdx.x % warp_size == 0, of(number));
-  }
+  /// By each thread: one lane for its warp took as long.
+  __device__ __forceinline__ void arrive(int number) const { ptx::mbarrier_arrive(of(number)); }
   /// Until all have arrived for chunk `number`.
   __device__ __forceinline__ void wait(int number) const {
     ptx::mbarrier_wait(of(number), static_cast<unsigned>(number / Count % 2));
@@ -145,7 +141,7 @@ struct Memory {
 
   unsigned char* tiles;
   float* numbers;
-  /// `arrived`: the numbers of a chunk have come. `read`: all warps have read them.
+  /// `arrived`: the numbers of a chunk have come. `read`: all threads have read them.
   Turns<stages> arrived, read;
   /// `full`: the tiles of a chunk have been written. `empty`: the products that read them have ended.
   Turns<Shape::tile_sets> full, empty;
@@ -173,7 +169,7 @@ struct Maker {
   Index row, column, first;
   int chunks, thread;
 
-  /// Starts copying the numbers of a chunk, if it exists, once all warps have read those in its place. All
+  /// Starts copying the numbers of a chunk, if it exists, once all threads have read those in its place. All
   /// threads of the warpgroups call it.
   __device__ __forceinline__ void fetch(int number) const {
     if (number >= chunks || (has_boxes && thread >= warp_size)) return;
@@ -372,9 +368,9 @@ __global__ void __launch_bounds__(Shape::threads, 1)
       .empty = {barriers + 2 * stages + Shape::tile_sets}};
   if (threadIdx.x == 0) {
     memory.arrived.initialize(Makers::arrivals);
-    memory.read.initialize(Shape::threads / warp_size);
-    memory.full.initialize(maker_threads / warp_size);
-    memory.empty.initialize(Shape::groups * group_threads / warp_size);
+    memory.read.initialize(Shape::threads);
+    memory.full.initialize(maker_threads);
+    memory.empty.initialize(Shape::groups * group_threads);
     ptx::fence_proxy_async();  // TMA counts its bytes at these barriers
   }
   __syncthreads();
