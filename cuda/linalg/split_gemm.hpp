@@ -5,8 +5,8 @@
 namespace orthornn::cuda {
 
 /// Whether `split_gemm` takes such a product: one of 2^31 multiplications or more, with sums of 4096 terms or
-/// more, as the gradients of weights have them, whose tiles use 60 % of a large GPU or more, on a GPU with the
-/// instructions of compute capability 9.0a.
+/// more, as the gradients of weights have them, whose tiles use 60 % of a large GPU or more, on a GPU with
+/// the instructions of compute capability 9.0a.
 bool takes_split_gemm(Device device, Index rows, Index cols, Index depth);
 
 /// c <- alpha a b^T + beta c for a [rows, depth] and b [cols, depth] that `takes_split_gemm` accepts, on
