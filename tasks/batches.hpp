@@ -1,5 +1,5 @@
 #pragma once
-// What tasks share that make batches.
+// What tasks that make batches share.
 
 #include <initializer_list>
 #include <memory>

@@ -681,7 +681,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_output_shape(orthornn_model *mode
  *   what is missing where it was trained so. NULL for a model that reads symbols.
  * - symbols [T, B]: NULL for a model that reads features.
  * - lengths [B]: steps of each sequence, 0 to T; NULL where all have T. Features and symbols beyond the end
- *   of a sequence do not count.
+ *   of a sequence do not count. A model that reads in an order of its own takes whole sequences alone.
  * - outputs: in the units of the training targets, of the shape that orthornn_model_output_shape says.
  * - last_states: an array for each state of "states" in the description, [B, ..], gets the states after the
  *   last step. NULL where they are not wanted.

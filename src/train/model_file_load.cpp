@@ -174,8 +174,8 @@ std::string first_difference(const Json& there, const Json& here) {
 void require_equal(const std::filesystem::path& file, const char* what, const char* ours, const Json& there,
                    const Json& here) {
   if (nlohmann::json(there) == nlohmann::json(here)) return;
-  throw FileError(fmt::format("{} holds another {} than {}: {}", file.string(), what, ours,
-                              first_difference(there, here)));
+  throw MismatchError(file.string(),
+                      fmt::format("holds another {} than {}: {}", what, ours, first_difference(there, here)));
 }
 
 void check_same_model(const std::filesystem::path& file, const AnyModelOptions& found, const char* ours,
@@ -184,11 +184,12 @@ void check_same_model(const std::filesystem::path& file, const AnyModelOptions& 
   const AnyModelOptions here = read_model_options(options, format_version);
   if (kind_of(found) != kind_of(here)) {
     const auto* own = std::get_if<OwnModelOptions>(&found);
-    throw FileError(fmt::format("{} holds another model than {}: {}; expected {}", file.string(), ours,
-                                own != nullptr && !std::holds_alternative<OwnModelOptions>(here)
-                                    ? unknown_kind(*own)
-                                    : "its model is " + kind_of(found),
-                                kind_of(here)));
+    throw MismatchError(file.string(),
+                        fmt::format("holds another model than {}: {}; expected {}", ours,
+                                    own != nullptr && !std::holds_alternative<OwnModelOptions>(here)
+                                        ? unknown_kind(*own)
+                                        : "its model is " + kind_of(found),
+                                    kind_of(here)));
   }
   require_equal(file, "model", ours, json_of(found), options);
 }
@@ -198,8 +199,7 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
                          const Trainer& trainer) {
   const Task& task = trainer.task();
   if (!info.steps) {
-    throw FileError(
-        fmt::format("{} holds a model without its training state; it cannot be resumed", file.string()));
+    throw MismatchError(file.string(), "holds a model without its training state; it cannot be resumed");
   }
   constexpr const char* ours = "this training";
   require_equal(file, "task", ours, parse_json(info.task_config), parse_json(task.config()));
@@ -210,18 +210,18 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
                 stream(task.batch_size(), trainer.options(), task.seed()));
   const auto order = task.input_order();
   if (!std::equal(info.permutation.begin(), info.permutation.end(), order.begin(), order.end())) {
-    throw FileError(fmt::format("{} holds another permutation than this training", file.string()));
+    throw MismatchError(file.string(), "holds another permutation than this training");
   }
   const bool compared = !info.parts.empty() || !task.may_lack_parts();
   if (compared && info.parts != task.parts()) {
-    throw FileError(fmt::format("{} was trained with another vocabulary or other data than this training has",
-                                file.string()));
+    throw MismatchError(file.string(),
+                        "was trained with another vocabulary or other data than this training has");
   }
   // Last: where the data differ, so do the numbers of symbols.
   check_same_model(file, info.model, ours, trainer.model());
   if (info.optimizer != trainer.optimizer().name()) {
-    throw FileError(fmt::format("{} was trained with {}, the training uses {}", file.string(), info.optimizer,
-                                trainer.optimizer().name()));
+    throw MismatchError(file.string(), fmt::format("was trained with {}, the training uses {}",
+                                                   info.optimizer, trainer.optimizer().name()));
   }
 }
 

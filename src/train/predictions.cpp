@@ -41,15 +41,14 @@ std::vector<NamedStates> states_of(const SequenceModel<float>& model, Index rows
   return states;
 }
 
-/// Sets the rows of an array with its steps first that lie beyond the ends of sequences to 0: they are not
-/// data, so that any number may be there.
-template <class T>
-void clear_padding(const PredictInput& input, Tensor<T>& rows) {
-  if (rows.empty() || !input.steps_first) return;
-  const Index length = *input.steps_first, row = rows.size() / rows.shape()[0];
-  T* sequence = rows.data();
+/// Sets the features beyond the ends of sequences to 0. Symbols there are never read.
+void clear_padding(PredictInput& input) {
+  Tensor<float>& features = input.features;
+  if (features.empty() || !input.steps_first) return;
+  const Index length = *input.steps_first, row = features.size() / features.shape()[0];
+  float* sequence = features.data();
   for (const std::int32_t steps : input.lengths) {
-    std::fill(sequence + steps * row, sequence + length * row, T{});
+    std::fill(sequence + steps * row, sequence + length * row, 0.0F);
     sequence += length * row;
   }
 }
@@ -227,15 +226,15 @@ void bring_to_model(PredictInput& input, const ModelOptions& model, ConstTensorV
   Index start = 0;
   for (const std::int32_t length : input.lengths) {
     const Index steps = input.steps_first.value_or(length);
-    if (!order.empty() && steps != order.size()) {
+    // Padding would be read within such an order.
+    if (!order.empty() && (steps != order.size() || length != steps)) {
       throw ValueError(fmt::format("a sequence has {} steps; this model reads {} in an order of its own",
-                                   steps, order.size()));
+                                   steps != order.size() ? steps : length, order.size()));
     }
     input.starts.push_back(start);
     start += steps;
   }
-  clear_padding(input, input.features);
-  clear_padding(input, input.symbols);
+  clear_padding(input);
   if (const auto numbers = numbers_of(model)) prepare_features(*numbers, task, input);
   if (!order.empty()) {
     reorder(order, input, input.features);

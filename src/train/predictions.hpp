@@ -38,8 +38,8 @@ template <class T>
 Tensor<T> one_after_the_other(TensorView<const T> x);
 
 /// Brings inputs into the form that a model reads. `order` is the model's own order of the steps; empty: as
-/// they are. `task`, unless null, is what the model was trained on: it normalizes features. Steps beyond the
-/// ends of sequences are not looked at. Throws ValueError for what the model does not read.
+/// they are. `task`, unless null, is what the model was trained on: it normalizes features. Features
+/// beyond the ends of sequences are set to 0 first. Throws ValueError for what the model does not read.
 void bring_to_model(PredictInput& input, const ModelOptions& model, ConstTensorView<std::int32_t> order,
                     const Task* task);
 

@@ -22,17 +22,17 @@ void AddingTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const
 }
 
 void AddingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {
-  const auto [length, count, seed] = options_;
+  const Index length = options_.length, count = options_.batch;
   Tensor<float>& features = batch.reals(batch_names::features);
   Tensor<float>& values = batch.reals(batch_names::values);
   features.reserve({length, count, 2});
   values.reserve({count, 1});
   if constexpr (has_cuda_bodies) {
     if (batch.device().is_cuda()) {
-      return cuda::fill_adding_batch(PhiloxStream(seed, purpose, index), features, values);
+      return cuda::fill_adding_batch(PhiloxStream(options_.seed, purpose, index), features, values);
     }
   }
-  RandomStream stream(seed, purpose, index);
+  RandomStream stream(options_.seed, purpose, index);
   for (Index t = 0; t < length; ++t) {
     for (Index b = 0; b < count; ++b) {
       features(t, b, 0) = uniform_float(stream.bits());

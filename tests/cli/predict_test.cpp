@@ -1,7 +1,9 @@
 // orthornn predict: the library's own outputs, and inputs that do not fit.
 
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
+#include <utility>
 
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
@@ -75,6 +77,16 @@ TEST_CASE("predict gives the library's outputs for symbols", "[cli][predict]") {
   check_equals_library(parts, model, batch);
   CHECK_FALSE(equal(parts.h_last, whole.h_last));
   for (const float x : parts.h_last.view()[2]) CHECK(x == 0);  // no step, so the initial state
+
+  // Padding may be anything.
+  Tensor<std::int32_t> padded = batch.integers(batch_names::symbols).copy(Device::cpu());
+  for (Index t = 2; t < 7; ++t) padded(t, 1) = 9999;
+  for (Index t = 0; t < 7; ++t) padded(t, 2) = -1;
+  std::swap(batch.integers(batch_names::symbols), padded);
+  write();
+  std::swap(batch.integers(batch_names::symbols), padded);
+  const Outputs with_padding = predicted(model, input, output);
+  CHECK((equal(with_padding.logits, parts.logits) && equal(with_padding.h_last, parts.h_last)));
 
   // Integers of any width.
   Tensor<std::int64_t> wide(batch.integers(batch_names::symbols).shape());
@@ -161,6 +173,15 @@ TEST_CASE("predict reads the steps in the order that a permuted model was traine
   shorter.commit(input);
   check_refused(run({"predict", model.string(), input.string(), "-o", output.string()}), 1,
                 {input.string(), "11 steps", "12"});
+  Hdf5Writer ended;
+  ended.dataset("x", x);
+  Tensor<std::int32_t> lengths(Shape{3});
+  std::ranges::fill(lengths, 12);
+  lengths(1) = 5;
+  ended.dataset("lengths", lengths);
+  ended.commit(input);
+  check_refused(run({"predict", model.string(), input.string(), "-o", output.string()}), 1,
+                {input.string(), "a sequence has 5 steps", "reads 12 in an order of its own"});
 }
 
 TEST_CASE("predict refuses an input that does not fit, and writes nothing", "[cli][predict][long]") {

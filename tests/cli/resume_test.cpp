@@ -235,8 +235,9 @@ TEST_CASE("where model.h5 alone is damaged, the refusal says how to go on from b
   const std::string kept = content(best);
   fs::resize_file(best, fs::file_size(best) / 2);
   const ProgramResult both = run(resume);
-  check_refused(both, 1,
-                {last.string(), "it is truncated", "The other file is refused too: ", best.string()});
+  check_refused(
+      both, 1,
+      {last.string(), "it is truncated", "'" + best.string() + "' is refused too: ", "another --out"});
   CHECK_THAT(both.errors, !contains("Rename"));
   std::ofstream(best, std::ios::binary) << kept;
   fs::remove(last);
@@ -254,6 +255,16 @@ TEST_CASE("where the settings of both files are refused, both reasons are named"
         more));
   };
   train(out, {"--hidden", "8"});
+  const std::string settings = content(out / "config.toml");
+  std::string edited = settings;
+  edited.replace(edited.find("hidden = 8"), 10, "hidden = 9");
+  std::ofstream(out / "config.toml") << edited;
+  const ProgramResult edited_settings = run({"train", "--resume", "--steps", "4", "--out", out.string()});
+  check_refused(edited_settings, 1,
+                {last.string() + " holds another model", "hidden_size is 8 there and 9 here",
+                 "The same is true of '" + best.string() + "'", "the settings of both files"});
+  CHECK_THAT(edited_settings.errors, !contains("Rename") && !contains("refused too"));
+  std::ofstream(out / "config.toml") << settings;
   train(folder / "smaller", {"--hidden", "6"});
   train(folder / "seed", {"--hidden", "8", "--seed", "2"});
   fs::copy_file(folder / "smaller/model.h5", last, fs::copy_options::overwrite_existing);
@@ -304,8 +315,7 @@ TEST_CASE("where the numbers of both files are damaged, no way is named that doe
                                       (last_is_earlier ? "from '" + last.string() : "without it")});
     damage_numbers(last);
     const ProgramResult both = run(resume);
-    check_refused(both, 1,
-                  {best.string(), "The other file is refused too: ", last.string(), "another --out"});
+    check_refused(both, 1, {best.string(), "'" + last.string() + "' is refused too: ", "another --out"});
     CHECK_THAT(both.errors, !contains("Rename"));
     // The way is no way with model.h5 alone either.
     fs::rename(best, folder / "renamed.h5");

@@ -173,8 +173,10 @@ TEST_CASE("a model of videos predicts from grays alone, and names all forms that
                 {"x.h5", "a pixel is 255", "expected 0 for black to 1 for white: divide"});
   check_refused(predict(write_x(-0.5F)), 1, {"a pixel is -0.5", "expected 0 for black to 1 for white"});
   // The padding of /x is no data.
-  for (const float padding : {255.0F, std::numeric_limits<float>::quiet_NaN()}) {
+  std::string outputs;
+  for (const float padding : {0.0F, 255.0F, std::numeric_limits<float>::quiet_NaN()}) {
     for (const std::int32_t length : {2, 3}) {
+      if (padding == 0 && length == 3) continue;
       CAPTURE(padding, length);
       Tensor<float> x(Shape{3, 2, 64});
       x(2, 1, 5) = padding;
@@ -187,6 +189,8 @@ TEST_CASE("a model of videos predicts from grays alone, and names all forms that
       writer.commit(folder / "x.h5");
       if (length == 2) {
         check_success(predict(folder / "x.h5"));
+        if (padding == 0) outputs = content(out);
+        CHECK(content(out) == outputs);
       } else {
         check_refused(predict(folder / "x.h5"), 1, {"x.h5", "a pixel is", "expected 0 for black"});
       }

@@ -80,7 +80,7 @@ PredictInput taken(SequenceInputs found, const std::string& file, const std::opt
           .names = std::move(found.names)};
 }
 
-/// Throws FileError for another file, which names the forms that the task alone reads.
+/// Throws FileError for a file that is no HDF5, with the forms that the task alone reads, if any.
 std::unique_ptr<Hdf5Reader> open_hdf5(const std::string& file, const Task* task) {
   try {
     return std::make_unique<Hdf5Reader>(file);

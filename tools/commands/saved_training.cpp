@@ -16,14 +16,21 @@ namespace {
 /// only locked or unreadable for now. Where `read_other` refuses the other file, that would not lead on, and
 /// the error has both reasons.
 [[noreturn]] void throw_with_way(const FileError& error, const std::filesystem::path& refused,
-                                 const std::string& way, const std::function<void()>& read_other) {
+                                 const std::filesystem::path& other, const std::string& way,
+                                 const std::function<void()>& read_other) {
   try {
     read_other();
   } catch (const FileError& also) {
-    throw FileError(
-        fmt::format("{}. The other file is refused too: {}. Use another copy of one of them, or begin a "
-                    "training with another --out",
-                    error.what(), also.what()));
+    const auto* mismatch = dynamic_cast<const MismatchError*>(&error);
+    const auto* other_mismatch = dynamic_cast<const MismatchError*>(&also);
+    if (mismatch != nullptr && other_mismatch != nullptr && mismatch->reason() == other_mismatch->reason()) {
+      throw FileError(
+          fmt::format("{}. The same is true of '{}'. Give the training the settings of both files, "
+                      "or begin one with another --out",
+                      error.what(), other.string()));
+    }
+    throw FileError(fmt::format("{}. '{}' is refused too: {}. Replace one of them, or use another --out",
+                                error.what(), other.string(), also.what()));
   }
   throw FileError(fmt::format("{}. Rename '{}' to go on {}", error.what(), refused.string(), way));
 }
@@ -47,8 +54,7 @@ ModelFileInfo info_of_last(const SavedTraining& saved, const std::function<Model
     return read();
   } catch (const FileError& error) {
     if (!saved.has_last() || !saved.has_best()) throw;
-    throw_with_way(error, saved.last, fmt::format("from '{}', the best model so far", saved.best.string()),
-                   read_best);
+    throw_with_way(error, saved.last, saved.best, fmt::format("from '{}'", saved.best.string()), read_best);
   }
 }
 
@@ -65,7 +71,7 @@ std::vector<TaskPart> SavedTraining::parts_of(const Task& task) const {
 }
 
 void SavedTraining::resume(Trainer& trainer) const {
-  // The last state first: where settings do not fit, both files are refused for the same reason.
+  // The last state first: where settings do not fit, neither file does.
   std::optional<ModelFileInfo> last_info, best_info;
   if (has_last()) {
     last_info = info_of_last(
@@ -88,7 +94,7 @@ void SavedTraining::resume(Trainer& trainer) const {
     }
   } catch (const FileError& error) {
     if (!last_info) throw;
-    throw_with_way(error, best, from_best ? fmt::format("from '{}'", last.string()) : "without it",
+    throw_with_way(error, best, last, from_best ? fmt::format("from '{}'", last.string()) : "without it",
                    [&] { restore(last, trainer); });
   }
   if (!from_best) {
@@ -96,7 +102,8 @@ void SavedTraining::resume(Trainer& trainer) const {
       restore(last, trainer);
     } catch (const FileError& error) {
       if (!best_info) throw;
-      throw_with_way(error, last, fmt::format("from '{}'", best.string()), [&] { restore(best, trainer); });
+      throw_with_way(error, last, best, fmt::format("from '{}'", best.string()),
+                     [&] { restore(best, trainer); });
     }
   }
   if (best_info) {

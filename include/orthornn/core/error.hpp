@@ -3,6 +3,7 @@
 // do.
 
 #include <stdexcept>
+#include <string>
 
 namespace orthornn {
 
@@ -34,6 +35,19 @@ class DeviceError : public Error {
 class FileError : public Error {
  public:
   using Error::Error;
+};
+
+/// Error of a file that is sound, but of another model or training than it is asked for.
+class MismatchError : public FileError {
+ public:
+  /// The message is the name of the file, and then the reason.
+  MismatchError(const std::string& file, const std::string& reason)
+      : FileError(file + " " + reason), reason_(reason) {}
+  /// What differs, without the name of the file.
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
 };
 
 }  // namespace orthornn

@@ -132,7 +132,7 @@ class MnistTask final : public Task {
   void fill(const Images& images, ConstTensorView<std::int32_t> order, Index first, Index count,
             Batch& batch) const;
 
-  /// Without the order and the parts.
+  /// Without the order, which is a view of the caller's memory, and the parts: both are kept below.
   MnistOptions options_;
   bool order_was_given_;
 
