@@ -415,10 +415,10 @@ def within(p, prefix):
 
 def sequence_model(p, options, x, lengths):
     """Input -> layers -> readout: [T, B, C] of every step or of its pixels, or [B, C] of the last one."""
-    live = live_steps(x, lengths)
-    x = np.where(live if is_symbols(x) else live[..., None], x, 0)  # padding may be anything
     if options["input"]["kind"] == "embedding":
         x = p["embedding/vectors"][x]
+    elif options["input"]["kind"] == "dense":
+        x = np.where(live_steps(x, lengths)[..., None], x, 0)
     cells = options["cells"]
     last = []
     for i, cell in enumerate(cells):
