@@ -126,9 +126,8 @@ __device__ __forceinline__ void copy_bulk_to_shared(void* shared, const void* gl
 __device__ __forceinline__ void copy_box_to_shared(void* shared, const void* map, int x, int y,
                                                    std::uint64_t* barrier) {
   ORTHORNN_HOPPER_ASM(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
-      "%3}], "
-      "[%4];" ::"r"(shared_address(shared)),
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(shared)),
       "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier))
       : "memory");
 }

@@ -8,64 +8,74 @@ namespace orthornn::cuda {
 namespace {
 
 constexpr int block_size = 64;
-// Of invert_diagonal_blocks. A warp has four columns of a block, and a lane two rows of each.
-constexpr int warps = 16, warp_columns = block_size / warps,
-              lane_rows = block_size / static_cast<int>(warp_size);
+// Of invert_diagonal_blocks. A lane has two rows of each column of its warp.
+constexpr int warps = 16, lane_rows = block_size / static_cast<int>(warp_size);
 
-/// Writes block (blockIdx.x, blockIdx.y) of `to`, but only the corner of `size` x `size` entries of `to`: the
-/// inverse of that block of `a` on the diagonal, the block itself above it, zeros below. `to` may be `a` if
-/// there is only one block. `count` is a's size.
-template <class T, class Result>
+/// Writes `warp_columns` columns a warp, and of these the rows of block blockIdx.x, but only the corner of
+/// `size` x `size` entries of `to`: the inverse of that block of `a` on the diagonal, the block itself above
+/// it, zeros below. `to` may be `a` if one block of threads has all columns. `count` is a's size.
+template <int warp_columns, class T, class Result>
 __global__ void __launch_bounds__(warps* warp_size)
     invert_diagonal_blocks(const T* a, Index stride, Index count, double diagonal, Result* to,
                            Index to_stride, Index size) {
   const int lane = static_cast<int>(threadIdx.x % warp_size),
             warp = static_cast<int>(threadIdx.x / warp_size);
   const Index first_row = static_cast<Index>(blockIdx.x) * block_size + lane;
-  const Index first_col = static_cast<Index>(blockIdx.y) * block_size + warp * warp_columns;
+  const Index first_col = (static_cast<Index>(blockIdx.y) * warps + warp) * warp_columns;
+  const auto above_diagonal = [&](Index row, Index col) {
+    return row < col && col < count ? static_cast<double>(a[row + col * stride]) : 0.0;
+  };
   double entries[warp_columns][lane_rows];
 #pragma unroll
   for (int c = 0; c < warp_columns; ++c) {
 #pragma unroll
-    for (int r = 0; r < lane_rows; ++r) {
-      const Index row = first_row + r * static_cast<int>(warp_size), col = first_col + c;
-      entries[c][r] = row < col && col < count ? static_cast<double>(a[row + col * stride]) : 0.0;
-    }
+    for (int r = 0; r < lane_rows; ++r)
+      entries[c][r] = above_diagonal(first_row + r * static_cast<int>(warp_size), first_col + c);
   }
-  if (blockIdx.x == blockIdx.y) {
-    __shared__ double block[block_size][block_size];  // a column in each row
+  const Index first_of_block = first_col / block_size * block_size;
+  if (blockIdx.x == first_of_block / block_size) {
+    // The block of `a` is d (I + N), d on the diagonal. This is N, a column in each row.
+    __shared__ double block[block_size][block_size];
+    const double reciprocal = 1 / diagonal;
+#pragma unroll
+    for (int col = warp; col < block_size; col += warps) {
+#pragma unroll
+      for (int r = 0; r < lane_rows; ++r) {
+        const int row = lane + r * static_cast<int>(warp_size);
+        block[col][row] = above_diagonal(first_of_block + row, first_of_block + col) * reciprocal;
+      }
+    }
+    const auto first_in_block = static_cast<int>(first_col - first_of_block);
 #pragma unroll
     for (int c = 0; c < warp_columns; ++c) {
 #pragma unroll
-      for (int r = 0; r < lane_rows; ++r) {
-        const int row = lane + r * static_cast<int>(warp_size), col = warp * warp_columns + c;
-        block[col][row] = entries[c][r];
-        entries[c][r] = row == col ? 1.0 : 0.0;
-      }
+      for (int r = 0; r < lane_rows; ++r)
+        entries[c][r] = lane + r * static_cast<int>(warp_size) == first_in_block + c ? 1.0 : 0.0;
     }
     __syncthreads();
-    // From the last row of the columns of the inverse up. What is solved goes to all lanes.
-    const double reciprocal = 1 / diagonal;
+    // From the diagonal up: columns of the inverse are 0 below. What is solved goes to all lanes.
     const auto solve = [&](int from, int r_solved) {
+      const int last = min(from + static_cast<int>(warp_size), first_in_block + warp_columns) - 1;
 #pragma unroll 4
-      for (int solved = from + static_cast<int>(warp_size) - 1; solved >= from; --solved) {
-        const int owner = solved - from;
+      for (int solved = last; solved >= from; --solved) {
 #pragma unroll
         for (int c = 0; c < warp_columns; ++c) {
           const double x =
-              __shfl_sync(whole_warp, r_solved == 0 ? entries[c][0] : entries[c][1], owner) * reciprocal;
+              __shfl_sync(whole_warp, r_solved == 0 ? entries[c][0] : entries[c][1], solved - from);
 #pragma unroll
-          for (int r = 0; r < lane_rows; ++r) {
-            const int row = lane + r * static_cast<int>(warp_size);
-            if (row == solved) entries[c][r] = x;
-            if (row < solved) entries[c][r] -= block[solved][row] * x;
-          }
+          for (int r = 0; r <= r_solved; ++r)
+            entries[c][r] -= block[solved][lane + r * static_cast<int>(warp_size)] * x;
         }
       }
     };
     static_assert(lane_rows == 2);
     solve(static_cast<int>(warp_size), 1);
     solve(0, 0);
+#pragma unroll
+    for (int c = 0; c < warp_columns; ++c) {
+#pragma unroll
+      for (double& entry : entries[c]) entry *= reciprocal;
+    }
   }
 #pragma unroll
   for (int c = 0; c < warp_columns; ++c) {
@@ -107,16 +117,19 @@ void invert_upper_triangular(MatrixView<T> a, double diagonal) {
   Context& gpu = context(a.device);
   const Index count = a.cols;
   if (count <= block_size) {
-    return launch(gpu, invert_diagonal_blocks<T, T>, {.grid = 1, .block = warps * warp_size}, a.data,
-                  a.stride, count, diagonal, a.data, a.stride, count);
+    return launch(gpu, invert_diagonal_blocks<block_size / warps, T, T>,
+                  {.grid = 1, .block = warps * warp_size}, a.data, a.stride, count, diagonal, a.data,
+                  a.stride, count);
   }
   Index padded = block_size;
   while (padded < count) padded *= 2;
   double* inverse = gpu.scratch<double>(static_cast<std::size_t>(padded * padded + padded * padded / 4));
   double* products = inverse + padded * padded;
-  const auto blocks = static_cast<unsigned>(padded / block_size);
-  launch(gpu, invert_diagonal_blocks<T, double>, {.grid = dim3(blocks, blocks), .block = warps * warp_size},
-         a.data, a.stride, count, diagonal, inverse, padded, padded);
+  // The fewer columns a warp has, the sooner it is done with its steps.
+  launch(
+      gpu, invert_diagonal_blocks<1, T, double>,
+      {.grid = dim3(blocks_for(padded, block_size), blocks_for(padded, warps)), .block = warps * warp_size},
+      a.data, a.stride, count, diagonal, inverse, padded, padded);
   const double one = 1, minus_one = -1, zero = 0;
   for (Index size = block_size; size < padded; size *= 2) {
     const Index next_pair = 2 * size * (padded + 1);
