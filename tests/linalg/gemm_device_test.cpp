@@ -10,6 +10,7 @@
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
 #include "support/random_tensor.hpp"
+#include "support/tolerances.hpp"
 
 namespace orthornn::testing {
 namespace {
@@ -105,6 +106,37 @@ TEST_CASE("a sum over many columns in tf32 is right where they begin at no multi
     return result.copy(Device::cpu());
   };
   CHECK(relative_error(product(Precision::tf32), product(Precision::fp32)) <= 0x1p-11);
+}
+
+TEST_CASE("a product with few columns is right", "[linalg][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  // Columns one by one, and the sizes beyond which all are multiplied together.
+  for (const ProductSizes s : {ProductSizes{128, 16, 128},
+                               {97, 5, 190},
+                               {513, 2, 65},
+                               {1024, 8, 512},
+                               {1025, 16, 33},
+                               {190, 17, 190}}) {
+    for (const bool left_is_transposed : {false, true}) {
+      for (const bool right_is_transposed : {false, true}) {
+        CAPTURE(s.rows, s.cols, s.depth, left_is_transposed, right_is_transposed);
+        const AlignedMatrix left(s.rows, s.depth, left_is_transposed, 1, *device),
+            right(s.depth, s.cols, right_is_transposed, 2, *device), start(s.rows, s.cols, false, 3, *device);
+        const auto product = [&]<class T>(const Tensor<T>& a, const Tensor<T>& b, Tensor<T> c) {
+          gemm<T>(0.5, left.operand(a), right.operand(b), 2, start.view(c));
+          return c.copy(Device::cpu());
+        };
+        const auto in_double = [&](const AlignedMatrix& m) {
+          return as<double>(m.numbers.copy(Device::cpu())).copy(*device);
+        };
+        const Tensor<float> found = product(left.numbers, right.numbers, start.numbers.copy(*device));
+        CHECK(
+            relative_error(as<double>(found), product(in_double(left), in_double(right), in_double(start))) <=
+            tolerance::rounding<float>(s.depth));
+      }
+    }
+  }
 }
 
 TEST_CASE("a long sum of products of floats on tensor cores is as right as one of floats", "[linalg][cuda]") {
