@@ -100,6 +100,15 @@ __device__ __forceinline__ void store_async(unsigned destination, float x, unsig
       : "memory");
 }
 
+/// The same for four numbers, which go to a multiple of 16 bytes.
+__device__ __forceinline__ void store_async(unsigned destination, float4 x, unsigned barrier) {
+  ORTHORNN_HOPPER_ASM(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+          destination),
+      "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "r"(barrier)
+      : "memory");
+}
+
 /// Starts copying `bytes` (a multiple of 16, both sides aligned so) from shared to global memory, as a group
 /// of this thread.
 __device__ __forceinline__ void copy_bulk_to_global(void* global, const void* shared, unsigned bytes) {

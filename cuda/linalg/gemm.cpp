@@ -64,15 +64,18 @@ void multiply(T alpha, const Operand<P>& a, const Operand<P>& b, T beta, MatrixV
 
 /// Whether `multiply_columns` is faster. For few columns cuBLAS 13 often cuts sums of some hundred terms into
 /// as many parts: 128 x 128 by 16 columns took 51 us on an H200, and takes 3 us by columns. Each column reads
-/// `a` again, so beyond these sizes it gains little, and takes up to 2.8 times as long.
+/// `a` again, so beyond these sizes it gains little, and takes up to 2.8 times as long. Longer sums were not
+/// timed.
 bool is_faster_by_columns(Index rows, Index cols, Index depth) {
-  constexpr Index most_columns = 16, most_rows = 1024, most_numbers = Index{1} << 19;
-  return depth > 0 && cols > 1 && cols <= most_columns && rows <= most_rows && rows * depth <= most_numbers;
+  constexpr Index most_columns = 16, most_rows = 1024, most_depth = 2048, most_numbers = Index{1} << 19;
+  return depth > 0 && cols > 1 && cols <= most_columns && rows <= most_rows && depth <= most_depth &&
+         rows * depth <= most_numbers;
 }
 
 /// c <- alpha a b + beta c, a matrix by a vector for each column of c, all in one call.
 void multiply_columns(float alpha, const Operand<float>& a, const Operand<float>& b, float beta,
                       MatrixView<float> c) {
+  assert(a.rows() == c.rows && b.cols() == c.cols && a.cols() == b.rows());
 #ifdef ORTHORNN_EMULATED_CUDA
   // The emulator has no batched products of floats.
   multiply<float>(alpha, a, b, beta, c, CUBLAS_COMPUTE_32F);
@@ -170,16 +173,16 @@ template <class T>
 void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Precision precision) {
   const cublasComputeType_t compute = compute_type<T>(precision);
   if constexpr (std::is_same_v<T, float>) {
-    if (precision == Precision::fp32 && is_faster_by_columns(c.rows, c.cols, a.cols()))
-      return multiply_columns(alpha, a, b, beta, c);
-    // Not for a matrix by its own transpose: sums of squares lose most there, and orthonormal columns are
-    // made by them.
-    if (precision == Precision::fp32 && !a.is_transposed && b.is_transposed &&
-        a.matrix.data != b.matrix.data && takes_split_gemm(c.device, c.rows, c.cols, a.cols())) {
-      return split_gemm(alpha, a.matrix, b.matrix, beta, c);
-    }
-    if (compute == CUBLAS_COMPUTE_32F_FAST_TF32 && is_faster_by_copies(a, b, beta, c))
+    if (precision == Precision::fp32) {
+      if (is_faster_by_columns(c.rows, c.cols, a.cols())) return multiply_columns(alpha, a, b, beta, c);
+      // Not for a matrix by its own transpose: sums of squares lose most there, and orthonormal columns are
+      // made by them.
+      if (!a.is_transposed && b.is_transposed && a.matrix.data != b.matrix.data &&
+          takes_split_gemm(c.device, c.rows, c.cols, a.cols()))
+        return split_gemm(alpha, a.matrix, b.matrix, beta, c);
+    } else if (is_faster_by_copies(a, b, beta, c)) {
       return multiply_copies(alpha, a.matrix, b.matrix, c, compute);
+    }
   }
   if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return multiply_in_blocks<T>(alpha, a, b, beta, c, compute);
   multiply<T>(alpha, a, b, beta, c, compute);

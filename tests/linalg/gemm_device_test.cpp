@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 
 #include "core/back_end.hpp"
 #include "cuda/core/device.hpp"
@@ -116,6 +117,9 @@ TEST_CASE("a product with few columns is right", "[linalg][cuda]") {
                                {97, 5, 190},
                                {513, 2, 65},
                                {1024, 8, 512},
+                               {1024, 3, 513},
+                               {64, 4, 2048},
+                               {64, 4, 2049},
                                {1025, 16, 33},
                                {190, 17, 190}}) {
     for (const bool left_is_transposed : {false, true}) {
@@ -137,6 +141,23 @@ TEST_CASE("a product with few columns is right", "[linalg][cuda]") {
       }
     }
   }
+}
+
+TEST_CASE("a product with few columns of odd strides overwrites what was there", "[linalg][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  constexpr Index rows = 97, cols = 5, depth = 191;
+  const Tensor<float> a = normal_tensor<float>({depth, rows}, 1), b = normal_tensor<float>({cols, depth}, 2);
+  const auto product = [&]<class T>(T nothing) {
+    const Tensor<T> left = as<T>(a).copy(*device), right = as<T>(b).copy(*device);
+    Tensor<T> result({cols, rows});
+    std::ranges::fill(result, nothing);
+    result = result.copy(*device);
+    gemm<T>(1, columns_of(left), columns_of(right), 0, columns_of(result));
+    return result.copy(Device::cpu());
+  };
+  const Tensor<float> found = product(std::numeric_limits<float>::quiet_NaN());
+  CHECK(relative_error(as<double>(found), product(0.0)) <= tolerance::rounding<float>(depth));
 }
 
 TEST_CASE("a long sum of products of floats on tensor cores is as right as one of floats", "[linalg][cuda]") {

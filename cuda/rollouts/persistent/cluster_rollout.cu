@@ -3,9 +3,9 @@
 #include "cuda/core/launch.hpp"
 #include "cuda/rollouts/given_gradients.hpp"
 #include "cuda/rollouts/persistent/cluster_rollout.hpp"
+#include "cuda/rollouts/persistent/octet_exchange.cuh"
 #include "cuda/rollouts/persistent/persistent_rollout.cuh"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
-#include "cuda/rollouts/persistent/state_exchange.cuh"
 
 namespace orthornn::cuda {
 namespace {
@@ -32,8 +32,9 @@ struct ClusterKernel {
 template <Direction direction, int Size, int Blocks, int Group, int Groups = 1>
 ClusterKernel kernel() {
   using Tile = PersistentTile<lanes, Size / lanes>;
-  using Exchange = ClusterExchange<float, Blocks, Size / Blocks, Group>;
+  using Exchange = SequenceExchange<Blocks, Size / Blocks, Group>;
   constexpr int threads = Tile::threads(Exchange::rows);
+  static_assert(threads / warp_size * 8 == Exchange::rows, "a warp has the rows that it sends");
   return {persistent_rollout<direction, Tile, Exchange, Group, Groups, steps_ahead>,
           {.grid = Blocks,
            .block = threads,

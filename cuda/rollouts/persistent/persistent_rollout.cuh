@@ -70,7 +70,7 @@ struct PersistentThread {
   __device__ __forceinline__ void publish(int number, int group, const float (&x)[owned_count]) const {
 #pragma unroll
     for (int i = 0; i < owned_count; ++i) {
-      if (owned.exists(i)) exchanges[group].store(number, owned.row(i), owned.sequence(i), x[i]);
+      if (owned.exists(i)) exchanges[group].store(number, owned.row(), owned.sequence(i), x[i]);
     }
     exchanges[group].commit(number);
   }
@@ -124,7 +124,6 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     persistent_rollout(RolloutArguments<float> arguments, const float* q) {
   using Thread = PersistentThread<direction, Tile, Exchange, Group, Groups, Ahead>;
   constexpr bool forward = direction == Direction::forward;
-  static_assert(Tile::threads(Exchange::rows) / warp_size >= Exchange::fewest_warps);
 
   // 1. What stays: the weights, and the elements that this thread owns.
   const Exchanges<Exchange, Groups> exchanges(dynamic_shared_memory());
@@ -140,7 +139,7 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
 #pragma unroll
     for (int i = 0; i < owned_count; ++i) {
       elements[group * owned_count + i] = typename Thread::Element(
-          arguments, owned.exists(i) ? first_row + owned.row(i) : n, first_sequence + owned.sequence(i));
+          arguments, owned.exists(i) ? first_row + owned.row() : n, first_sequence + owned.sequence(i));
     }
   }
 

@@ -30,6 +30,11 @@ struct PersistentTile {
   static __device__ __forceinline__ int first_row() {
     return static_cast<int>(threadIdx.x) / lanes * row_count;
   }
+  /// Neighbouring lanes that are left with the sums of one row.
+  static constexpr int lanes_of_row = lanes / row_count;
+  static_assert(lanes % row_count == 0 && (row_count & (row_count - 1)) == 0);
+  /// That row, of this thread's.
+  static __device__ __forceinline__ int own_row() { return lane() / lanes_of_row; }
   static __device__ __forceinline__ int column(int i, int lane) {
     return (i / piece * lanes + lane) * piece + i % piece;
   }
@@ -53,7 +58,9 @@ struct StateColumns {
   }
 };
 
-/// This thread's rows and columns of Q (of Q^T backward), which stay in its registers through all steps.
+/// This thread's rows and columns of Q (of Q^T backward), which stay in its registers through all steps. Row
+/// r there is row r ^ own_row() of the thread's. So when two lanes share rows by a bit of their number, each
+/// keeps those in the lower half of its registers, and no lane has to choose.
 template <Direction direction, class Tile>
 class PersistentWeights {
  public:
@@ -64,7 +71,7 @@ class PersistentWeights {
     for (int r = 0; r < Tile::row_count; ++r) {
 #pragma unroll
       for (int i = 0; i < Tile::columns; ++i) {
-        const Index row = first_row + Tile::first_row() + r;
+        const Index row = first_row + Tile::first_row() + (r ^ Tile::own_row());
         const Index column = Tile::column(i, Tile::lane());
         weights_[r][i] = row < n && column < n ? (forward ? q[row * n + column] : q[column * n + row]) : 0.0f;
       }
@@ -91,7 +98,7 @@ class PersistentWeights {
 /// the same sum, the first owns it, or, where elements are `shared`, each.
 template <class Tile, int Group, bool shared = false>
 class OwnedElements {
-  using Reduce = ReduceScatter<Tile::row_count * Group, Tile::lanes>;
+  using Reduce = ReduceScatter<Group, Tile::lanes_of_row>;
 
  public:
   /// Number of elements that a thread owns at most.
@@ -101,13 +108,26 @@ class OwnedElements {
   static_assert(Reduce::copies == 1 || count == 1);
 
   __device__ __forceinline__ bool exists(int i) const { return i < number_; }
-  /// Row of the block, and sequence of the group, of an element that exists.
-  __device__ __forceinline__ int row(int i) const {
-    return Tile::first_row() + (first_ + i) % Tile::row_count;
-  }
-  __device__ __forceinline__ int sequence(int i) const { return (first_ + i) / Tile::row_count; }
+  /// Row of the block.
+  __device__ __forceinline__ int row() const { return Tile::first_row() + Tile::own_row(); }
+  /// Sequence of the group, of an element that exists.
+  __device__ __forceinline__ int sequence(int i) const { return first_ + i; }
   /// sums [Group][rows] -> their sums over the lanes, of which those of this thread come first.
   __device__ __forceinline__ void add_over_lanes(float (&sums)[Tile::row_count * Group]) const {
+    constexpr int rows = Tile::row_count;
+#pragma unroll
+    for (int half = rows / 2; half > 0; half /= 2) {
+#pragma unroll
+      for (int s = 0; s < Group; ++s) {
+#pragma unroll
+        for (int r = 0; r < half; ++r) {
+          sums[s * rows + r] +=
+              __shfl_xor_sync(whole_warp, sums[s * rows + half + r], half * Tile::lanes_of_row);
+        }
+      }
+    }
+#pragma unroll
+    for (int s = 1; s < Group; ++s) sums[s] = sums[s * rows];
     Reduce::run(sums, Tile::lane());
   }
 

@@ -11,9 +11,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "cuda/core/clusters.hpp"
-#include "cuda/rollouts/persistent/state_exchange.cuh"
+#include "cuda/rollouts/persistent/column_exchange.cuh"
 
 namespace orthornn::cuda {
 
@@ -78,8 +79,7 @@ struct Bf16Operands {
   struct State {
     unsigned terms[OperandTerms][2];
 
-    __device__ __forceinline__ void load(const __nv_bfloat16* x, int l) {
-      x += offset(4 * l, 0);
+    __device__ __forceinline__ void load(const __nv_bfloat16* x) {
       if constexpr (OperandTerms == 1) {
         const uint2 loaded = *reinterpret_cast<const uint2*>(x);
         terms[0][0] = loaded.x, terms[0][1] = loaded.y;
@@ -91,16 +91,7 @@ struct Bf16Operands {
   };
 };
 
-/// A block has one or two units of so many rows of Q.
-inline constexpr int unit_rows = 64;
 inline constexpr unsigned tensor_core_threads = 256;
-
-/// What the sequences of a cluster exchange: columns of B. Each of them is padded, so that the lanes whose
-/// reads are served at once read different banks: the 16 of half a warp where a lane reads eight bytes, the
-/// eight of a quarter where it reads 16.
-template <class Operands, int Blocks, int Units>
-using ColumnExchange = ClusterExchange<__nv_bfloat16, Blocks, Operands::operand_terms * Units * unit_rows,
-                                       Operands::columns, Operands::operand_terms*(Units* unit_rows + 16)>;
 
 /// How the eight warps of a block share a unit, and the shared memory of the block: warp w has rows
 /// 32 (w % 2) .. + 31, two fragments of 16, and quarter w / 2 of the columns. Four warps with the same rows
@@ -128,7 +119,10 @@ struct TensorCoreShape {
   /// % longer in all: mma.sync keeps its tensor core for eight cycles, and there are two warps for each.
   static constexpr int chains = std::max(1, 2 / (Units * Operands::octets));
 
-  using Exchange = ColumnExchange<Operands, Blocks, Units>;
+  /// Whether a state has one bfloat16 for each number.
+  static constexpr bool has_short_state = Operands::operand_terms * Operands::column_terms == 1;
+  using Exchange = std::conditional_t<has_short_state, ColumnsByBlock<Operands, Blocks, Units>,
+                                      ColumnsByWarp<Operands, Blocks, Units>>;
   static constexpr std::size_t weight_bytes = shared_operands * sizeof(uint4) * tensor_core_threads;
   /// Sums for others: each warp has some for each of three others. When operands are loaded, they pass
   /// through the same memory.
@@ -251,11 +245,10 @@ class WarpSums {
 #pragma unroll
     for (int k = 0; k < Shape::depths; ++k) {
       const int column = place.quarter * Shape::quarter_columns + k * Operands::depth;
-      const __nv_bfloat16* const state = exchange.columns(step, Operands::operand_terms * column);
       typename Operands::State x[Operands::octets];
 #pragma unroll
       for (int octet = 0; octet < Operands::octets; ++octet)
-        x[octet].load(state + Exchange::offset(0, 8 * octet + place.g), place.l);
+        x[octet].load(exchange.numbers(step, column, 8 * octet + place.g, place.l));
       multiply_add(weights, k, x);
     }
   }

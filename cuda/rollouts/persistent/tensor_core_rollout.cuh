@@ -50,13 +50,12 @@ struct TensorCoreThread {
 #pragma unroll
         for (int term = 0; term < Operands::operand_terms; ++term) {
           const __nv_bfloat162 pair = Operands::split(x + first, term);
-          const int row = Operands::offset(place.row_of(first), term);
-          exchange.store(number, row, column, pair.x);
-          exchange.store(number, row, column + 1, pair.y);
+          exchange.store(number, place.row_of(first), term, column, pair.x);
+          exchange.store(number, place.row_of(first), term, column + 1, pair.y);
         }
       }
     }
-    exchange.commit(number);
+    exchange.commit(number, place.own_row() / 8);
   }
   __device__ __forceinline__ void load_inputs(int step, StepPlace from) const {
 #pragma unroll

@@ -1,0 +1,88 @@
+#pragma once
+// What the sequences of a cluster exchange on tensor cores: columns of B (tensor_core_product.cuh). A block
+// has one or two units of 64 rows, of which each of its eight warps finishes eight.
+
+#include <cuda_bf16.h>
+
+#include "cuda/rollouts/persistent/octet_exchange.cuh"
+
+namespace orthornn::cuda {
+
+/// Rows of a unit.
+inline constexpr int unit_rows = 64;
+
+/// Where numbers are padded, the lanes whose reads are served at once read different banks: the 16 of half a
+/// warp where a lane reads eight bytes, the eight of a quarter where it reads 16.
+template <class Operands>
+using ColumnLayout = OctetLayout<Operands::columns, 8 * Operands::operand_terms, 32, false>;
+
+/// By warps: each sends its rows.
+template <class Operands, int Blocks, int Units>
+class ColumnsByWarp : public OctetExchange<__nv_bfloat16, Blocks, Units * unit_rows / 8, unit_rows / 8,
+                                           ColumnLayout<Operands>> {
+  using Layout = ColumnLayout<Operands>;
+
+ public:
+  /// With so many of the columns.
+  __device__ ColumnsByWarp(unsigned char* memory, int columns)
+      : OctetExchange<__nv_bfloat16, Blocks, Units * unit_rows / 8, unit_rows / 8, Layout>(memory, columns) {}
+
+  /// Says a term of one of this block's rows.
+  __device__ void store(int step, int row, int term, int column, __nv_bfloat16 value) const {
+    this->own_octet(
+        step,
+        row / Layout::rows)[column * Layout::column_numbers + Operands::offset(row % Layout::rows, term)] =
+        value;
+  }
+  /// By a warp that has said its rows of all units: octet `octet` of each.
+  __device__ void commit(int step, int octet) const { this->send(step, octet); }
+  /// Where numbers row + 4 l .. row + 4 l + 3 of a column lie, for a `row` that is a multiple of 16.
+  __device__ const __nv_bfloat16* numbers(int step, int row, int column, int l) const {
+    return this->buffer(step) + Layout::place(row / Layout::rows) + l / 2 * Layout::place(1) +
+           column * Layout::column_numbers + Operands::offset(l % 2 * 4, 0);
+  }
+};
+
+/// By blocks, each of which sends its rows by a bulk copy to each other block, once all of its warps have
+/// said theirs. A state of one term is so small that this is faster: by warps, N = 512 took 4 % longer on an
+/// H200. What is beyond the given columns is never written: whoever reads it must not let it into what is
+/// kept.
+template <class Operands, int Blocks, int Units>
+class ColumnsByBlock
+    : public ClusterBuffers<__nv_bfloat16, Blocks, Operands::columns*(Units* unit_rows + 16)> {
+  static constexpr int rows = Units * unit_rows, column_numbers = rows + 16;
+  static_assert(Operands::operand_terms == 1);
+
+ public:
+  __device__ ColumnsByBlock(unsigned char* memory, int columns)
+      : ClusterBuffers<__nv_bfloat16, Blocks, Operands::columns * column_numbers>(
+            memory, (Blocks - 1) * bytes_of(columns), 0),
+        bytes_(bytes_of(columns)) {}
+
+  __device__ void store(int step, int row, int, int column, __nv_bfloat16 value) const {
+    this->own(step)[column * column_numbers + row] = value;
+  }
+  __device__ void commit(int step, int) const {
+    ptx::fence_proxy_async();
+    __syncthreads();
+    // A copy a warp, for one warp would start them one after another.
+    const unsigned warp = threadIdx.x / warp_size;
+    if (threadIdx.x % warp_size == 0 && warp < Blocks - 1) {
+      ptx::copy_bulk_to_rank(this->own(step), this->own(step), bytes_, this->barrier_of(step),
+                             this->receiver(warp));
+    }
+  }
+  __device__ const __nv_bfloat16* numbers(int step, int row, int column, int l) const {
+    return this->buffer(step) + row / rows * (Operands::columns * column_numbers) + column * column_numbers +
+           row % rows + 4 * l;
+  }
+
+ private:
+  static constexpr __device__ unsigned bytes_of(int columns) {
+    return static_cast<unsigned>(columns * column_numbers * sizeof(__nv_bfloat16));
+  }
+
+  unsigned bytes_ = 0;
+};
+
+}  // namespace orthornn::cuda
