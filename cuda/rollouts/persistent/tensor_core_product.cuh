@@ -245,10 +245,11 @@ class WarpSums {
 #pragma unroll
     for (int k = 0; k < Shape::depths; ++k) {
       const int column = place.quarter * Shape::quarter_columns + k * Operands::depth;
+      const __nv_bfloat16* const state = exchange.rows(step, column);
       typename Operands::State x[Operands::octets];
 #pragma unroll
       for (int octet = 0; octet < Operands::octets; ++octet)
-        x[octet].load(exchange.numbers(step, column, 8 * octet + place.g, place.l));
+        x[octet].load(state + Exchange::offset(8 * octet + place.g, place.l));
       multiply_add(weights, k, x);
     }
   }
