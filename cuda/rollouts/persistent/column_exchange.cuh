@@ -11,7 +11,7 @@ namespace orthornn::cuda {
 /// Rows of a unit.
 inline constexpr int unit_rows = 64;
 
-/// Where numbers are padded, the lanes whose reads are served at once read different banks: the 16 of half a
+/// Octets are padded, so that the lanes whose reads are served at once read different banks: the 16 of half a
 /// warp where a lane reads eight bytes, the eight of a quarter where it reads 16.
 template <class Operands>
 using ColumnLayout = OctetLayout<Operands::columns, 8 * Operands::operand_terms, 32, false>;

@@ -6,8 +6,8 @@
 
 namespace orthornn::cuda {
 
-/// Octets of rows of the state, [Columns][Numbers] each, one after another in the order of the rows. Each odd
-/// octet lies `Padding` numbers further than that, or, where they are `Apart`, each octet.
+/// Octets of rows of the state, [Columns][Numbers] each, in the order of the rows. `Padding` numbers lie
+/// before each odd octet, or, where octets are `Apart`, before each octet but the first.
 template <int Columns, int Numbers, int Padding, bool Apart>
 struct OctetLayout {
   static constexpr int rows = 8, columns = Columns, column_numbers = Numbers;
@@ -56,10 +56,10 @@ class OctetExchange : public ClusterBuffers<Element, Blocks, Layout::place(Octet
     const unsigned at = ptx::shared_address(barrier), stores = (Blocks - 1) * sends * vectors_;
     const Element* const first_octet = own_octet(step, number);
     const unsigned to = ptx::shared_address(first_octet);
-    // More rounds have no registers where they are unrolled.
+    // Where more rounds were unrolled, registers were spilled.
     constexpr unsigned rounds = (most_stores + warp_size - 1) / warp_size,
                        unrolled = rounds <= 4 ? rounds : 1;
-    // With those that have no store, the numbers are below 2^8, where the quotient is exact.
+    // The quotient is exact where i and vectors_ are at most 2^8, also in lanes without a store.
     static_assert(rounds * warp_size <= 1 << 8 && most_vectors <= 1 << 8);
 #pragma unroll(unrolled)
     for (unsigned round = 0; round < rounds; ++round) {
@@ -71,7 +71,7 @@ class OctetExchange : public ClusterBuffers<Element, Blocks, Layout::place(Octet
                        reinterpret_cast<const float4*>(first_octet)[offset], ptx::address_at_rank(at, rank));
     }
 #endif
-    // Every lane: one for its warp takes as long, and racecheck does not follow it.
+    // Every lane arrives. One for its warp would take as long, and racecheck would not follow it.
     ptx::mbarrier_arrive_expect(barrier, 0);
   }
 
@@ -80,8 +80,8 @@ class OctetExchange : public ClusterBuffers<Element, Blocks, Layout::place(Octet
   unsigned vectors_ = 0, inverse_ = 0;
 };
 
-/// For lanes whose reads are served at once to read different banks, an octet has room for an odd number of
-/// sequences.
+/// An octet has room for an odd number of sequences. So lanes whose reads are served at once read different
+/// banks.
 template <int Sequences>
 using SequenceLayout = OctetLayout<Sequences, 8, Sequences % 2 == 0 ? 8 : 0, true>;
 
