@@ -1,6 +1,6 @@
 #pragma once
-// Exchanges over a cluster in which each warp sends what it makes by itself. No warp waits for the others of
-// its block before that. Between two steps it waits for the numbers that it reads, and for nothing else.
+// Exchanges over a cluster in which each warp sends what it makes by itself, without a barrier of its block.
+// A warp then waits for the numbers that it reads in the next step.
 
 #include "cuda/rollouts/persistent/state_exchange.cuh"
 
