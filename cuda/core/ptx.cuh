@@ -53,7 +53,7 @@ __device__ __forceinline__ void mbarrier_fence_initialization() {
   ORTHORNN_HOPPER_ASM("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// Arrives, and announces bytes of bulk copies for this phase.
+/// Arrives, and announces bytes of copies and stores for this phase.
 __device__ __forceinline__ void mbarrier_arrive_expect(std::uint64_t* barrier, unsigned bytes) {
   ORTHORNN_HOPPER_ASM("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
                       "r"(bytes)

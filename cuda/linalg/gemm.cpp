@@ -178,8 +178,9 @@ void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<
       // Not for a matrix by its own transpose: sums of squares lose most there, and orthonormal columns are
       // made by them.
       if (!a.is_transposed && b.is_transposed && a.matrix.data != b.matrix.data &&
-          takes_split_gemm(c.device, c.rows, c.cols, a.cols()))
+          takes_split_gemm(c.device, c.rows, c.cols, a.cols())) {
         return split_gemm(alpha, a.matrix, b.matrix, beta, c);
+      }
     } else if (is_faster_by_copies(a, b, beta, c)) {
       return multiply_copies(alpha, a.matrix, b.matrix, c, compute);
     }

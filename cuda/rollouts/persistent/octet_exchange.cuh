@@ -1,6 +1,6 @@
 #pragma once
 // Exchanges over a cluster in which each warp sends what it makes by itself, without a barrier of its block.
-// A warp then waits for the numbers that it reads in the next step.
+// A warp then waits until the rows of all blocks are there.
 
 #include "cuda/rollouts/persistent/state_exchange.cuh"
 

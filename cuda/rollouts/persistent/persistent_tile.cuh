@@ -59,8 +59,8 @@ struct StateColumns {
 };
 
 /// This thread's rows and columns of Q (of Q^T backward), which stay in its registers through all steps. Row
-/// r there is row r ^ own_row() of the thread's. So when two lanes share rows by a bit of their number, each
-/// keeps those in the lower half of its registers, and no lane has to choose.
+/// r there is row r ^ own_row() of the thread's. So when two lanes divide their sums, each keeps those in
+/// its lower registers and gives those in its upper ones. No lane has to choose.
 template <Direction direction, class Tile>
 class PersistentWeights {
  public:
@@ -78,7 +78,7 @@ class PersistentWeights {
     }
   }
 
-  /// sums[r] = the product of row r with a state, over this thread's columns.
+  /// sums[r] = the product of row r ^ own_row() with a state, over this thread's columns.
   __device__ __forceinline__ void multiply(const StateColumns<Tile>& state, float* sums) const {
 #pragma unroll
     for (int r = 0; r < Tile::row_count; ++r) sums[r] = 0.0f;

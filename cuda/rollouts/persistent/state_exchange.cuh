@@ -54,7 +54,8 @@ class BlockExchange {
 ///
 /// Why nothing is overwritten too early: whoever sends step s + 1 has received step s from everyone, and
 /// whoever has sent step s has read step s - 1. So when numbers of s + 1 arrive, in the buffer of s - 1,
-/// everyone has done with that.
+/// everyone has done with that. This must hold for the warps of a block too. So all its lanes arrive at the
+/// barrier, or it sends to itself as well, or it has a barrier of its own before it sends.
 ///
 /// The wait at the barrier acquires for the block alone, by PTX, and the numbers come from other blocks. All
 /// of them lie in this block's shared memory and count at its barrier when they have arrived. CUTLASS waits
@@ -76,14 +77,14 @@ class ClusterBuffers {
   __device__ void receive(int step) const {
     std::uint64_t* const barrier = barrier_of(step);
     ptx::mbarrier_wait(barrier, static_cast<unsigned>(step >> 1) & 1);
-    // For step + 2, of which nobody can send anything before this thread has sent step + 1.
+    // For step + 2, whose phase cannot end before this: its first bytes may come earlier.
     if (threadIdx.x == 0) ptx::mbarrier_arrive_expect(barrier, bytes_of_step_);
   }
 
  protected:
   ClusterBuffers() = default;
-  /// `memory` is shared and `shared_bytes` long. A step ends with `bytes_of_step`, and with `arrivals`
-  /// besides that which announces them.
+  /// `memory` is shared and `shared_bytes` long. A step ends after `bytes_of_step`, `arrivals`, and one
+  /// arrival of thread 0, which announces the bytes.
   __device__ ClusterBuffers(unsigned char* memory, unsigned bytes_of_step, unsigned arrivals)
       : rank_(rank()),
         bytes_of_step_(bytes_of_step),
@@ -100,7 +101,8 @@ class ClusterBuffers {
   __device__ std::uint64_t* barrier_of(int step) const { return barriers_ + (step & 1); }
   /// What all blocks sent, those of block 0 first.
   __device__ Element* buffer(int step) const { return numbers_ + (step & 1) * Blocks * Numbers; }
-  /// Each block begins with another one, i = 0.
+  /// Block i of those that this block sends to. The first is another one for each block, so that not all
+  /// send to the same one at once.
   __device__ unsigned receiver(unsigned i) const {
     const unsigned rank = rank_ + 1 + i;
     return rank < Blocks ? rank : rank - Blocks;

@@ -296,8 +296,9 @@ class WarpSums {
 };
 
 /// products = the sums of this thread's elements over the four warps of its rows, by way of `memory`, which
-/// is shared. Everyone must have read what was there before: a step of the recurrence lies
-/// between.
+/// is shared. Everyone must have read what was there before. So it is: a step of the recurrence lies between.
+/// Each lane arrives in `commit` after it has read (ColumnsByWarp), or `commit` has a barrier of the block
+/// (ColumnsByBlock).
 template <class Shape>
 __device__ __forceinline__ void add_over_warps(const TensorCorePlace<Shape>& place,
                                                const WarpSums<Shape>& sums, float* memory,
