@@ -48,8 +48,8 @@ class ColumnsByWarp : public OctetExchange<__nv_bfloat16, Blocks, Units * unit_r
 
 /// By blocks, each of which sends its rows by a bulk copy to each other block, once all of its warps have
 /// said theirs. A state of one term is so small that this is faster: by warps, N = 512 took 4 % longer on an
-/// H200. What is beyond the given columns is never sent: whoever reads it must not let it into what is kept.
-/// Columns are padded, so that the 16 lanes of half a warp read different banks.
+/// H200. Columns beyond the given ones are never sent. A reader of them must keep nothing of what it
+/// computes. Columns are padded, so that the 16 lanes of half a warp read different banks.
 template <class Operands, int Blocks, int Units>
 class ColumnsByBlock
     : public ClusterBuffers<__nv_bfloat16, Blocks, Operands::columns*(Units* unit_rows + 16)> {

@@ -29,6 +29,9 @@ class OctetExchange : public ClusterBuffers<Element, Blocks, Layout::place(Octet
                             most_stores = (Blocks - 1) * sends * most_vectors;
   static_assert(Octets % Warps == 0 && column_bytes % vector_bytes == 0 &&
                 Layout::place(1) * sizeof(Element) % vector_bytes == 0);
+  // Octets lie as far apart across blocks, and across the octets of a warp, as within them.
+  static_assert(Layout::place(Octets + 1) == Layout::place(Octets) + Layout::place(1) &&
+                Layout::place(Warps + 1) == Layout::place(Warps) + Layout::place(1));
 
  protected:
   OctetExchange() = default;

@@ -75,7 +75,7 @@ struct Bf16Operands {
   static __device__ __forceinline__ int offset(int row, int term) {
     return (row / 4 * OperandTerms + term) * 4 + row % 4;
   }
-  /// Both registers of B, of each term: numbers 4 l .. 4 l + 3 of the state that begins at `x`.
+  /// Both registers of B, of each term: numbers 4 l .. 4 l + 3 of a column, which begin at `x`.
   struct State {
     unsigned terms[OperandTerms][2];
 
