@@ -164,24 +164,16 @@ class GatedElement<Formula, Direction::backward> : GatedPlace {
 /// Starts the rollout of a formula.
 template <class Formula>
 void gated_grid_rollout(Direction direction, const GatedRolloutArguments& arguments, const float* weights,
-                        Precision precision) {
-  const auto start = [&]<Direction way>() {
-    using Element = GatedElement<Formula, way>;
-    const auto plan = grid_plan({.device = arguments.device,
-                                 .batch = arguments.batch,
-                                 .hidden_size = arguments.hidden_size,
-                                 .precision = precision,
-                                 .gates = Element::gates,
-                                 .published = Element::published});
-    start_in_precision<Element>(context(arguments.device), arguments,
-                                {.data = weights,
-                                 .gates = static_cast<int>(Formula::gates),
-                                 .n = static_cast<int>(arguments.hidden_size),
-                                 .padded = 0},
-                                plan.value());
-  };
-  if (direction == Direction::forward) return start.template operator()<Direction::forward>();
-  start.template operator()<Direction::backward>();
+                        const GridPlan& plan) {
+  const GridMatrix matrix{.data = weights,
+                          .gates = static_cast<int>(Formula::gates),
+                          .n = static_cast<int>(arguments.hidden_size),
+                          .padded = 0};
+  Context& gpu = context(arguments.device);
+  if (direction == Direction::forward) {
+    return start_in_precision<GatedElement<Formula, Direction::forward>>(gpu, arguments, matrix, plan);
+  }
+  start_in_precision<GatedElement<Formula, Direction::backward>>(gpu, arguments, matrix, plan);
 }
 
 }  // namespace orthornn::cuda

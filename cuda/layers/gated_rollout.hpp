@@ -4,8 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "cuda/products/grid_plan.hpp"
 #include "cuda/rollouts/rollout_arguments.hpp"
-#include "orthornn/core/precision.hpp"
 
 namespace orthornn::cuda {
 
@@ -30,10 +30,10 @@ struct GatedRolloutArguments {
   std::array<float*, 2> d_first = {};       ///< [B, N], backward
 };
 
-/// From R [G N, N].
+/// From R [G N, N], as a plan for these sizes and the direction says.
 void lstm_grid_rollout(Direction direction, const GatedRolloutArguments& arguments, const float* weights,
-                       Precision precision);
+                       const GridPlan& plan);
 void gru_grid_rollout(Direction direction, const GatedRolloutArguments& arguments, const float* weights,
-                      Precision precision);
+                      const GridPlan& plan);
 
 }  // namespace orthornn::cuda

@@ -4,8 +4,8 @@
 namespace orthornn::cuda {
 
 void gru_grid_rollout(Direction direction, const GatedRolloutArguments& arguments, const float* weights,
-                      Precision precision) {
-  gated_grid_rollout<pointwise::Gru>(direction, arguments, weights, precision);
+                      const GridPlan& plan) {
+  gated_grid_rollout<pointwise::Gru>(direction, arguments, weights, plan);
 }
 
 }  // namespace orthornn::cuda

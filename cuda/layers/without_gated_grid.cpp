@@ -6,11 +6,11 @@
 
 namespace orthornn::cuda {
 
-void lstm_grid_rollout(Direction, const GatedRolloutArguments&, const float*, Precision) {
+void lstm_grid_rollout(Direction, const GatedRolloutArguments&, const float*, const GridPlan&) {
   throw DeviceError("this build has no rollout over the grid; ask for the stepwise one");
 }
 
-void gru_grid_rollout(Direction, const GatedRolloutArguments&, const float*, Precision) {
+void gru_grid_rollout(Direction, const GatedRolloutArguments&, const float*, const GridPlan&) {
   throw DeviceError("this build has no rollout over the grid; ask for the stepwise one");
 }
 

@@ -4,40 +4,51 @@
 
 #include "cuda/core/clusters.hpp"
 #include "cuda/core/context.hpp"
-#include "cuda/products/grid_shapes.hpp"
 
 namespace orthornn::cuda {
 namespace {
 
 constexpr Index up(Index x, Index y) { return (x + y - 1) / y; }
 
+/// Microseconds of a step. Fitted to 2,000 rollouts on an H200 that took less than 15 us a step, with an
+/// error of 10 % in root mean square (tools/bench-results/h200.md).
+struct StepCosts {
+  double message;        ///< what a step takes without the others
+  double state_byte;     ///< read by a block
+  double streamed_byte;  ///< of the matrix, read by a block from the L2 cache
+  double product;        ///< mma.sync of a block
+  double gates;          ///< the pointwise part of a gated recurrence
+};
+constexpr StepCosts one_set{2.01, 8.7e-6, 5.9e-6, 1.23e-3, 0.46};
+constexpr StepCosts two_sets{1.88, 1.06e-5, 7.0e-6, 1.09e-3, 0.73};
+
 GridPlan plan_of(const GridProblem& problem, const GridTiles& tiles, Index groups) {
   const int terms = grid_terms(problem.precision), chunk = grid_chunk(terms);
   const Index units = 16 * tiles.rows / problem.gates, blocks = up(problem.hidden_size, units);
-  const Index of_group = up(problem.batch, groups), of_round = grid_sets * Index{8} * tiles.sequences;
+  const Index of_group = up(problem.batch, groups), of_round = Index{8} * tiles.sequences * tiles.sets;
   // The elements of gated recurrences carry more than their state through time, which rounds would forget.
   // The states of all rounds take memory at the same time, those of turns do not.
   const Index most_rounds = problem.gates > 1 || problem.published > 1 ? 1 : 4;
   const Index all_rounds = up(of_group, of_round), turns = up(all_rounds, most_rounds);
-  const Index rounds = up(all_rounds, turns), sequences = up(of_group, grid_sets * rounds * turns);
+  const Index rounds = up(all_rounds, turns), sequences = up(of_group, tiles.sets * rounds * turns);
   const Index columns = problem.published == 1 ? problem.hidden_size : problem.published * blocks * units;
   const Index chunks = up(columns, chunk), chunk_bytes = tiles.chunk_bytes(terms);
-  const Index room = static_cast<Index>(cluster_shared_memory) - grid_sets * tiles.sum_bytes();
+  const Index room = static_cast<Index>(cluster_shared_memory) - tiles.sets * tiles.sum_bytes();
   const Index resident = std::min(room / (grid_slices * chunk_bytes), up(chunks, grid_slices));
 
-  // Fitted to 130 rollouts on an H200, with an error of 10 % (tools/bench-results/h200.md).
   const double state_bytes = static_cast<double>(of_round * chunks * chunk * (terms == 1 ? 2 : 4));
   const double streamed_bytes =
-      static_cast<double>(grid_sets * std::max<Index>(0, chunks - grid_slices * resident) * chunk_bytes);
+      static_cast<double>(tiles.sets * std::max<Index>(0, chunks - grid_slices * resident) * chunk_bytes);
   const double products =
-      static_cast<double>(terms * (terms + 1) / 2 * tiles.area() * chunks * chunk / 16 * grid_sets);
-  const double round_us = 2.07 + 1.29e-5 * state_bytes + 0.91e-5 * streamed_bytes + 1.08e-3 * products +
-                          0.059 * static_cast<double>(terms * tiles.area());
+      static_cast<double>(terms * (terms + 1) / 2 * tiles.area() * chunks * chunk / 16 * tiles.sets);
+  const bool gated = problem.gates > 1 || problem.published > 1;
+  const StepCosts& us = tiles.sets == 1 ? one_set : two_sets;
+  const double round_us = us.message + us.state_byte * state_bytes + us.streamed_byte * streamed_bytes +
+                          us.product * products + (gated ? us.gates : 0);
   return {.terms = terms,
-          .row_tiles = tiles.rows,
-          .sequence_tiles = tiles.sequences,
+          .tiles = tiles,
           .blocks = static_cast<int>(blocks),
-          .groups = static_cast<int>(up(problem.batch, grid_sets * rounds * turns * sequences)),
+          .groups = static_cast<int>(up(problem.batch, tiles.sets * rounds * turns * sequences)),
           .rounds = static_cast<int>(rounds),
           .sequences = static_cast<int>(sequences),
           .turns = static_cast<int>(turns),
@@ -56,20 +67,24 @@ bool has_grid_kernels() {
 #endif
 }
 
-std::optional<GridPlan> grid_plan(const GridProblem& problem) {
-  if (!has_grid_kernels()) return std::nullopt;
+std::vector<GridPlan> grid_plans(const GridProblem& problem) {
+  std::vector<GridPlan> plans;
+  if (!has_grid_kernels()) return plans;
   const Index multiprocessors = context(problem.device).multiprocessors();
-  std::optional<GridPlan> best;
   for (const GridTiles& tiles : grid_shapes) {
     if (!has_grid_kernel(tiles, grid_terms(problem.precision), problem.gates, problem.published)) continue;
     const Index blocks = up(problem.hidden_size, 16 * tiles.rows / problem.gates);
     const Index most_groups = std::min(multiprocessors / blocks, up(problem.batch, 8));
-    for (Index groups = 1; groups <= most_groups; ++groups) {
-      const GridPlan plan = plan_of(problem, tiles, groups);
-      if (!best || plan.step_us < best->step_us) best = plan;
-    }
+    for (Index groups = 1; groups <= most_groups; ++groups) plans.push_back(plan_of(problem, tiles, groups));
   }
-  return best;
+  return plans;
+}
+
+std::optional<GridPlan> grid_plan(const GridProblem& problem) {
+  const std::vector<GridPlan> plans = grid_plans(problem);
+  const auto fastest = std::min_element(
+      plans.begin(), plans.end(), [](const GridPlan& x, const GridPlan& y) { return x.step_us < y.step_us; });
+  return fastest == plans.end() ? std::nullopt : std::optional(*fastest);
 }
 
 }  // namespace orthornn::cuda

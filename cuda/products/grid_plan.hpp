@@ -1,7 +1,10 @@
 #pragma once
 
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "cuda/products/grid_shapes.hpp"
 #include "orthornn/core/device.hpp"
 #include "orthornn/core/precision.hpp"
 #include "orthornn/core/shape.hpp"
@@ -18,16 +21,21 @@ struct GridProblem {
   int published = 1;  ///< numbers of a unit in a state, which the matrix has columns for
 };
 
+/// The problem of the other direction, whose matrix is the transpose.
+inline GridProblem transposed(GridProblem problem) {
+  std::swap(problem.gates, problem.published);
+  return problem;
+}
+
 /// How grid_rollout divides it.
 struct GridPlan {
-  int terms;           ///< of a number
-  int row_tiles;       ///< of 16 rows of the matrix, in a block
-  int sequence_tiles;  ///< of 8 sequences, in a set
-  int blocks;          ///< of a group
+  int terms;        ///< of a number
+  GridTiles tiles;  ///< of a block
+  int blocks;       ///< of a group
   int groups;
-  int rounds;      ///< of two sets each, of a group
+  int rounds;      ///< of as many sets as a block carries at the same time
   int sequences;   ///< of a set
-  int turns;       ///< launches, of groups * 2 * rounds * sequences each
+  int turns;       ///< launches, of groups * sets * rounds * sequences each
   int chunks;      ///< of columns of the matrix
   int resident;    ///< chunks of a slice in shared memory
   double step_us;  ///< what a step is expected to take
@@ -36,7 +44,10 @@ struct GridPlan {
 /// Whether this build has the kernels.
 bool has_grid_kernels();
 
-/// The fastest one for a GPU; nullopt where its multiprocessors do not hold the rows.
+/// All plans for a GPU; none where its multiprocessors do not hold the rows.
+std::vector<GridPlan> grid_plans(const GridProblem& problem);
+
+/// The one with the shortest step.
 std::optional<GridPlan> grid_plan(const GridProblem& problem);
 
 }  // namespace orthornn::cuda

@@ -6,10 +6,7 @@
 
 namespace orthornn::cuda {
 
-/// Sets of sequences that a block carries at the same time.
-inline constexpr int grid_sets = 2;
-
-/// Warps that carry a set, each with its slice of the columns.
+/// Warps that carry a set of sequences, each with its slice of the columns.
 inline constexpr int grid_slices = 8;
 
 /// Columns of a chunk, which a warp multiplies at a time.
@@ -18,7 +15,9 @@ constexpr int grid_chunk(int terms) { return terms == 1 ? 32 : 16; }
 struct GridTiles {
   int rows;       ///< of 16 rows of the matrix
   int sequences;  ///< of 8 sequences, in a set
+  int sets;       ///< of sequences, which a block carries at the same time: one or two
 
+  constexpr bool operator==(const GridTiles&) const = default;
   constexpr int area() const { return rows * sequences; }
   /// Of the matrix: 16 bytes for each of 32 lanes, of each term, and of 16 rows and columns.
   constexpr Index chunk_bytes(int terms) const {
@@ -29,14 +28,22 @@ struct GridTiles {
   constexpr Index sum_bytes() const { return Index{4} * 4 * 32 * area() * (grid_slices - 1); }
 };
 
-inline constexpr GridTiles grid_shapes[] = {{2, 1}, {3, 1}, {4, 1}, {2, 2}, {3, 2}, {4, 2}, {2, 4}};
+/// Two sets hide the exchange of each other's states. One set has twice the registers, and so more of a state
+/// on the way.
+inline constexpr GridTiles grid_shapes[] = {{2, 1, 2}, {3, 1, 2}, {4, 1, 2}, {2, 2, 2}, {3, 2, 2}, {4, 2, 2},
+                                            {2, 4, 2}, {2, 2, 1}, {3, 2, 1}, {4, 2, 1}, {2, 4, 1}, {3, 4, 1}};
 
 /// Whether there is a kernel for numbers of so many terms, `gates` rows of the matrix for each unit, and
-/// `published` numbers of a unit. Blocks whose threads lack registers were slower, so there are none.
+/// `published` numbers of a unit: for those that were the fastest, by more than 3 %, of any of 150 problems
+/// on an H200 (tools/bench-results/h200.md, "Over the grid").
 constexpr bool has_grid_kernel(const GridTiles& tiles, int terms, int gates, int published) {
+  const bool one_set = tiles.sets == 1, small = tiles.area() <= 4;
   if (tiles.rows % gates != 0) return false;
-  if (published > 1) return tiles.rows == 2 && tiles.area() <= 4;
-  return terms < 3 || tiles.area() <= 6;
+  if (gates > 1) return tiles.sequences == 2 && (one_set || terms < 3);
+  if (published > 1) return tiles.rows == 2 && (one_set ? small || terms > 1 : small && terms == 1);
+  if (tiles.rows == 4) return small && terms == 1;
+  if (one_set) return tiles.area() <= 8 || terms == 1;
+  return small || (tiles.rows == 2 && terms == 1) || (tiles.rows == 3 && terms == 2);
 }
 
 /// Terms of a number of the matrix and of the state (grid_operands.cuh).

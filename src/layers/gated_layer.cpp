@@ -147,7 +147,14 @@ struct GatedLayer<T, Options>::Rollout {
         arguments.d_first[i] = d_first[i].data();
       }
       const auto run = std::is_same_v<Options, Lstm> ? cuda::lstm_grid_rollout : cuda::gru_grid_rollout;
-      run(direction, arguments, weights.data(), precision);
+      const cuda::GridProblem forward{.device = arguments.device,
+                                      .batch = arguments.batch,
+                                      .hidden_size = arguments.hidden_size,
+                                      .precision = precision,
+                                      .gates = static_cast<int>(Formula::gates)};
+      const auto plan =
+          cuda::grid_plan(direction == cuda::Direction::forward ? forward : transposed(forward));
+      run(direction, arguments, weights.data(), plan.value());
     }
   }
 

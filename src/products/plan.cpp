@@ -27,42 +27,41 @@ constexpr const char* no_such_steps =
     "there are no steps or no sequences, more than 2^30 steps, or 2^31 numbers in a step";
 
 /// The plans of a rollout over the grid, forward and backward, whose units have so many gates.
-std::array<std::optional<cuda::GridPlan>, 2> grid_plans(Index n, Index batch, const Execution& execution,
-                                                        int gates) {
+/// Forward and backward.
+std::array<std::optional<cuda::GridPlan>, 2> plans_over_grid(Index n, Index batch, const Execution& execution,
+                                                             int gates) {
   const cuda::GridProblem forward{.device = execution.device,
                                   .batch = batch,
                                   .hidden_size = n,
                                   .precision = execution.precision,
                                   .gates = gates};
-  cuda::GridProblem backward = forward;
-  std::swap(backward.gates, backward.published);
-  return {cuda::grid_plan(forward), cuda::grid_plan(backward)};
+  return {cuda::grid_plan(forward), cuda::grid_plan(transposed(forward))};
 }
 
 std::optional<std::string> obstacle_of_grid(Index n, Index length, Index batch, const Execution& execution,
                                             int gates) {
   if (!cuda::has_grid_kernels()) return "this build has no kernels over the grid";
   if (!cuda::fits_persistent_rollout(length, batch, n)) return no_such_steps;
-  for (const auto& plan : grid_plans(n, batch, execution, gates)) {
+  for (const auto& plan : plans_over_grid(n, batch, execution, gates)) {
     if (!plan) return fmt::format("the multiprocessors do not hold hidden size {}", n);
   }
   return std::nullopt;
 }
 
-/// The largest N for which the estimates of a plan over the grid have been compared with times. Beyond, most
-/// of the matrix comes from the L2 cache at each step, and a step may take twice the estimate.
-constexpr Index largest_measured_size(Precision precision, int gates) {
-  const bool one_term = precision == Precision::bf16;
-  if (gates > 1) return one_term ? 1024 : 512;
-  return one_term ? 4096 : 2112;
+/// The largest N for which the grid is taken. Its estimates have been compared with times up to 4096. Beyond
+/// these sizes most of the matrix comes from the L2 cache at each step, and a step may take twice the
+/// estimate.
+constexpr Index largest_size_over_grid(Precision precision, int gates) {
+  if (gates > 1) return 1024;
+  return precision == Precision::bf16 ? 4096 : 2560;
 }
 
 /// Microseconds of a step over the grid, forward and backward; nullopt where that has no estimate, or where
 /// steps one after another take less.
 std::optional<double> time_over_grid(Index n, Index batch, const Execution& execution, int gates) {
-  if (n > largest_measured_size(execution.precision, gates)) return std::nullopt;
+  if (n > largest_size_over_grid(execution.precision, gates)) return std::nullopt;
   double time = 0;
-  for (const auto& plan : grid_plans(n, batch, execution, gates)) {
+  for (const auto& plan : plans_over_grid(n, batch, execution, gates)) {
     if (!plan) return std::nullopt;
     time += plan->step_us;
   }

@@ -167,7 +167,11 @@ void gpu_rollout(Direction direction, const Transition<T>& transition, const Rol
         return cuda::cluster_rollout(direction, arguments, q, transition.execution().precision);
       }
       if (way == RolloutWay::grid) {
-        return cuda::grid_rollout(direction, arguments, q, transition.execution().precision);
+        const auto plan = cuda::grid_plan({.device = arguments.device,
+                                           .batch = arguments.batch,
+                                           .hidden_size = arguments.hidden_size,
+                                           .precision = transition.execution().precision});
+        return cuda::grid_rollout(direction, arguments, q, plan.value());
       }
     }
     const auto steps = [&] {

@@ -63,7 +63,7 @@ template <class Shape, class Element>
 void start_grid_rollout(Context& gpu, const typename Element::Arguments& arguments, GridMatrix matrix,
                         const GridPlan& plan) {
   using Exchanged = typename Shape::Operands::Exchanged;
-  constexpr GridTiles tiles{Shape::row_tiles, Shape::sequence_tiles};
+  constexpr GridTiles tiles{Shape::row_tiles, Shape::sequence_tiles, Shape::sets};
   static_assert(Shape::sum_bytes == tiles.sum_bytes() &&
                 Shape::Operands::chunk == grid_chunk(Shape::Operands::terms) &&
                 Shape::chunk_operands * sizeof(uint4) == tiles.chunk_bytes(Shape::Operands::terms));
@@ -72,7 +72,7 @@ void start_grid_rollout(Context& gpu, const typename Element::Arguments& argumen
   const int columns = Shape::published * matrix.padded;
   const int stride = std::max(columns, plan.chunks * Shape::Operands::chunk);
   const Index operands = Index{plan.blocks} * plan.chunks * Shape::chunk_operands;
-  const Index words = Index{plan.groups} * grid_sets * plan.rounds * grid_buffers * Shape::sequences *
+  const Index words = Index{plan.groups} * Shape::sets * plan.rounds * grid_buffers * Shape::sequences *
                       stride * static_cast<Index>(sizeof(Exchanged)) / static_cast<Index>(sizeof(unsigned));
   auto* const weights = reinterpret_cast<uint4*>(
       gpu.scratch<unsigned char>(static_cast<std::size_t>(operands) * sizeof(uint4) +
@@ -98,7 +98,7 @@ void start_grid_rollout(Context& gpu, const typename Element::Arguments& argumen
             .shared = Shape::shared_bytes(plan.resident),
             .together = true},
            arguments, grid);
-    grid.first_sequence += plan.groups * grid_sets * plan.rounds * plan.sequences;
+    grid.first_sequence += plan.groups * Shape::sets * plan.rounds * plan.sequences;
   }
 }
 
@@ -109,9 +109,9 @@ void start_planned(Context& gpu, const typename Element::Arguments& arguments, c
   if constexpr (number < std::size(grid_shapes)) {
     constexpr GridTiles tiles = grid_shapes[number];
     if constexpr (has_grid_kernel(tiles, Terms, Element::gates, Element::published)) {
-      if (plan.row_tiles == tiles.rows && plan.sequence_tiles == tiles.sequences) {
+      if (plan.tiles == tiles) {
         return start_grid_rollout<GridShape<Terms, Element::gates, tiles.rows / Element::gates,
-                                            tiles.sequences, Element::published>,
+                                            tiles.sequences, tiles.sets, Element::published>,
                                   Element>(gpu, arguments, matrix, plan);
       }
     }

@@ -39,23 +39,16 @@ class OrthogonalElement : RolloutElement<float, way> {
   }
 };
 
-template <Direction direction>
-void start(const RolloutArguments<float>& arguments, const float* q, Precision precision) {
-  const auto plan = grid_plan({.device = arguments.device,
-                               .batch = arguments.batch,
-                               .hidden_size = arguments.hidden_size,
-                               .precision = precision});
-  start_in_precision<OrthogonalElement<direction>>(
-      context(arguments.device), arguments,
-      {.data = q, .gates = 1, .n = static_cast<int>(arguments.hidden_size), .padded = 0}, plan.value());
-}
-
 }  // namespace
 
 void grid_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
-                  Precision precision) {
-  if (direction == Direction::forward) return start<Direction::forward>(arguments, q, precision);
-  start<Direction::backward>(arguments, q, precision);
+                  const GridPlan& plan) {
+  const GridMatrix matrix{.data = q, .gates = 1, .n = static_cast<int>(arguments.hidden_size), .padded = 0};
+  Context& gpu = context(arguments.device);
+  if (direction == Direction::forward) {
+    return start_in_precision<OrthogonalElement<Direction::forward>>(gpu, arguments, matrix, plan);
+  }
+  start_in_precision<OrthogonalElement<Direction::backward>>(gpu, arguments, matrix, plan);
 }
 
 }  // namespace orthornn::cuda

@@ -143,7 +143,7 @@ class GridSet {
  private:
   __device__ __forceinline__ void take(int round) {
     const int group = static_cast<int>(blockIdx.x) / grid_.blocks;
-    const int number = (group * grid_sets + part()) * grid_.rounds + round;
+    const int number = (group * Shape::sets + part()) * grid_.rounds + round;
     const int first = grid_.first_sequence + number * grid_.sequences;
     const int left = static_cast<int>(arguments_.batch) - first;
     const int sequences = left < grid_.sequences ? left : grid_.sequences;
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   unsigned char* const memory = dynamic_shared_memory();
   float2* const sum_memory =
       reinterpret_cast<float2*>(memory + threadIdx.x / grid_set_threads * Shape::sum_bytes);
-  uint4* const resident = reinterpret_cast<uint4*>(memory + grid_sets * Shape::sum_bytes);
+  uint4* const resident = reinterpret_cast<uint4*>(memory + Shape::sets * Shape::sum_bytes);
   const int member = static_cast<int>(blockIdx.x) % grid.blocks;
 
   // 1. What stays.

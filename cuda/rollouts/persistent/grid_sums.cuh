@@ -8,21 +8,21 @@ namespace orthornn::cuda {
 
 inline constexpr int grid_set_threads = grid_slices * 32;
 
-/// A block of `UnitTiles` times 16 units, with a row for each of their `Gates`, and sets of `SequenceTiles`
-/// times 8 sequences. A step publishes `Published` numbers of a unit.
-template <int Terms, int Gates, int UnitTiles, int SequenceTiles, int Published>
+/// A block of `UnitTiles` times 16 units, with a row for each of their `Gates`, and `Sets` sets of
+/// `SequenceTiles` times 8 sequences. A step publishes `Published` numbers of a unit.
+template <int Terms, int Gates, int UnitTiles, int SequenceTiles, int Sets, int Published>
 struct GridShape {
   using Operands = GridOperands<Terms>;
-  static constexpr int gates = Gates, unit_tiles = UnitTiles, sequence_tiles = SequenceTiles,
+  static constexpr int gates = Gates, unit_tiles = UnitTiles, sequence_tiles = SequenceTiles, sets = Sets,
                        published = Published;
-  static constexpr int threads = grid_sets * grid_set_threads;
+  static constexpr int threads = Sets * grid_set_threads;
   /// Tile gate * UnitTiles + i of rows has that gate of the units of tile i.
   static constexpr int row_tiles = Gates * UnitTiles;
   static constexpr int units = 16 * UnitTiles, sequences = 8 * SequenceTiles;
   /// Operands of a chunk, 16 bytes each.
   static constexpr int chunk_operands = Operands::depths * Terms * row_tiles * 32;
-  /// Loads of the state that a lane has on the way. With twice as many, registers are spilled.
-  static constexpr int ahead = SequenceTiles > 2 ? 2 : 4 / SequenceTiles;
+  /// Chunks of the state that a lane has on the way: as many as its registers hold.
+  static constexpr int ahead = Sets == 1 ? 8 / SequenceTiles : SequenceTiles > 2 ? 2 : 4 / SequenceTiles;
   /// An item is a lane's sums of one unit and two sequences. Item i belongs to warp i % 8.
   static constexpr int items = UnitTiles * SequenceTiles * 2;
   static constexpr int own_items = (items + grid_slices - 1) / grid_slices;
@@ -30,7 +30,7 @@ struct GridShape {
   static constexpr std::size_t sum_bytes = sizeof(float2) * items * Gates * (grid_slices - 1) * 32;
 
   static constexpr std::size_t shared_bytes(int resident) {
-    return grid_sets * sum_bytes + sizeof(uint4) * grid_slices * resident * chunk_operands;
+    return Sets * sum_bytes + sizeof(uint4) * grid_slices * resident * chunk_operands;
   }
 };
 
@@ -76,11 +76,9 @@ class GridSums {
       for (int slot = 0; slot < Shape::ahead; ++slot) {
         if (first + slot >= count_) break;
         wait_for(slot);
-        if (first + slot < resident_count) {
-          add(ring_[slot], [&](int i) { return resident[slot * Shape::chunk_operands + i * 32]; });
-        } else {
-          add(ring_[slot], [&](int i) { return __ldcg(others + slot * Shape::chunk_operands + i * 32); });
-        }
+        // One pointer for both memories: with a branch for each, the compiler multiplied in both, with
+        // predicates.
+        add(ring_[slot], (first + slot < resident_count ? resident : others) + slot * Shape::chunk_operands);
         if (first + slot + Shape::ahead < count_) fetch(slot, slot + Shape::ahead);
       }
       resident += Shape::ahead * Shape::chunk_operands;
@@ -129,8 +127,8 @@ class GridSums {
       fetch(slot, slot);
     }
   }
-  template <class Read>
-  __device__ __forceinline__ void add(const uint4 (&loaded)[Shape::sequence_tiles], const Read& read) {
+  /// `operands` are this lane's of the chunk.
+  __device__ __forceinline__ void add(const uint4 (&loaded)[Shape::sequence_tiles], const uint4* operands) {
     typename Operands::State x[Shape::sequence_tiles];
 #pragma unroll
     for (int tile = 0; tile < Shape::sequence_tiles; ++tile) x[tile].take(loaded[tile]);
@@ -140,7 +138,7 @@ class GridSums {
       for (int m = 0; m < terms; ++m) {
 #pragma unroll
         for (int row_tile = 0; row_tile < Shape::row_tiles; ++row_tile) {
-          const uint4 a = read((depth * terms + m) * Shape::row_tiles + row_tile);
+          const uint4 a = operands[((depth * terms + m) * Shape::row_tiles + row_tile) * 32];
           const unsigned left[4] = {a.x, a.y, a.z, a.w};
 #pragma unroll
           for (int tile = 0; tile < Shape::sequence_tiles; ++tile) {

@@ -1,6 +1,7 @@
 #pragma once
 // Rollouts that are one kernel: Q stays on chip, and the loop over time is inside.
 
+#include "cuda/products/grid_plan.hpp"
 #include "cuda/products/on_chip.hpp"
 #include "cuda/rollouts/rollout_arguments.hpp"
 #include "orthornn/core/precision.hpp"
@@ -13,9 +14,9 @@ void resident_rollout(Direction direction, const RolloutArguments<float>& argume
 /// operands that Precision says.
 void cluster_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
                      Precision precision);
-/// The same over groups of the GPU's multiprocessors, which exchange the state through the L2 cache, for
-/// sizes that grid_plan takes; on tensor cores in every precision.
+/// The same over groups of the GPU's multiprocessors, which exchange the state through the L2 cache, as a
+/// plan for these sizes says; on tensor cores in every precision.
 void grid_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
-                  Precision precision);
+                  const GridPlan& plan);
 
 }  // namespace orthornn::cuda

@@ -6,7 +6,7 @@
 
 namespace orthornn::cuda {
 
-void grid_rollout(Direction, const RolloutArguments<float>&, const float*, Precision) {
+void grid_rollout(Direction, const RolloutArguments<float>&, const float*, const GridPlan&) {
   throw DeviceError("this build has no rollout over the grid; ask for the stepwise one");
 }
 
