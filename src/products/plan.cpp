@@ -48,12 +48,11 @@ std::optional<std::string> obstacle_of_grid(Index n, Index length, Index batch, 
   return std::nullopt;
 }
 
-/// The largest N for which the grid is taken. Its estimates have been compared with times up to 4096. Beyond
-/// these sizes most of the matrix comes from the L2 cache at each step, and a step may take twice the
-/// estimate.
+/// The largest N for which the grid is taken. Beyond, most of the matrix comes from the L2 cache at each step,
+/// and a step may take twice the estimate.
 constexpr Index largest_size_over_grid(Precision precision, int gates) {
   if (gates > 1) return 1024;
-  return precision == Precision::bf16 ? 4096 : 2560;
+  return precision == Precision::bf16 ? 4096 : 2112;
 }
 
 /// Microseconds of a step over the grid, forward and backward; nullopt where that has no estimate, or where
