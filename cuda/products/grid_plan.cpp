@@ -57,6 +57,19 @@ GridPlan plan_of(const GridProblem& problem, const GridTiles& tiles, Index group
           .step_us = static_cast<double>(rounds * turns) * round_us};
 }
 
+/// Calls body(plan): one kernel after another, with more and more groups.
+template <class Body>
+void for_each_plan(const GridProblem& problem, const Body& body) {
+  if (!has_grid_kernels()) return;
+  const Index multiprocessors = context(problem.device).multiprocessors();
+  for (const GridTiles& tiles : grid_shapes) {
+    if (!has_grid_kernel(tiles, grid_terms(problem.precision), problem.gates, problem.published)) continue;
+    const Index blocks = up(problem.hidden_size, 16 * tiles.rows / problem.gates);
+    const Index most_groups = std::min(multiprocessors / blocks, up(problem.batch, 8));
+    for (Index groups = 1; groups <= most_groups; ++groups) body(plan_of(problem, tiles, groups));
+  }
+}
+
 }  // namespace
 
 bool has_grid_kernels() {
@@ -69,22 +82,16 @@ bool has_grid_kernels() {
 
 std::vector<GridPlan> grid_plans(const GridProblem& problem) {
   std::vector<GridPlan> plans;
-  if (!has_grid_kernels()) return plans;
-  const Index multiprocessors = context(problem.device).multiprocessors();
-  for (const GridTiles& tiles : grid_shapes) {
-    if (!has_grid_kernel(tiles, grid_terms(problem.precision), problem.gates, problem.published)) continue;
-    const Index blocks = up(problem.hidden_size, 16 * tiles.rows / problem.gates);
-    const Index most_groups = std::min(multiprocessors / blocks, up(problem.batch, 8));
-    for (Index groups = 1; groups <= most_groups; ++groups) plans.push_back(plan_of(problem, tiles, groups));
-  }
+  for_each_plan(problem, [&](const GridPlan& plan) { plans.push_back(plan); });
   return plans;
 }
 
 std::optional<GridPlan> grid_plan(const GridProblem& problem) {
-  const std::vector<GridPlan> plans = grid_plans(problem);
-  const auto fastest = std::min_element(
-      plans.begin(), plans.end(), [](const GridPlan& x, const GridPlan& y) { return x.step_us < y.step_us; });
-  return fastest == plans.end() ? std::nullopt : std::optional(*fastest);
+  std::optional<GridPlan> fastest;
+  for_each_plan(problem, [&](const GridPlan& plan) {
+    if (!fastest || plan.step_us < fastest->step_us) fastest = plan;
+  });
+  return fastest;
 }
 
 }  // namespace orthornn::cuda

@@ -44,10 +44,11 @@ struct GridPlan {
 /// Whether this build has the kernels.
 bool has_grid_kernels();
 
-/// All plans for a GPU; none where its multiprocessors do not hold the rows.
+/// All plans for a GPU, for tests: of one kernel after another, with more and more groups. None where its
+/// multiprocessors do not hold the rows, or where this build has no kernels.
 std::vector<GridPlan> grid_plans(const GridProblem& problem);
 
-/// The one with the shortest step.
+/// The one whose step is expected to be shortest; nullopt where there is none.
 std::optional<GridPlan> grid_plan(const GridProblem& problem);
 
 }  // namespace orthornn::cuda

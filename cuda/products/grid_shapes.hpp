@@ -28,14 +28,14 @@ struct GridTiles {
   constexpr Index sum_bytes() const { return Index{4} * 4 * 32 * area() * (grid_slices - 1); }
 };
 
-/// Two sets hide the exchange of each other's states. One set has twice the registers, and so more of a state
-/// on the way.
+/// Two sets hide a part of each other's exchange. One set has twice the registers: up to 16 sequences have
+/// twice as much of the state on the way, and more sequences have room.
 inline constexpr GridTiles grid_shapes[] = {{2, 1, 2}, {3, 1, 2}, {4, 1, 2}, {2, 2, 2}, {3, 2, 2}, {4, 2, 2},
                                             {2, 4, 2}, {2, 2, 1}, {3, 2, 1}, {4, 2, 1}, {2, 4, 1}, {3, 4, 1}};
 
 /// Whether there is a kernel for numbers of so many terms, `gates` rows of the matrix for each unit, and
-/// `published` numbers of a unit: for those that were the fastest, by more than 3 %, of any of 150 problems
-/// on an H200 (tools/bench-results/h200.md, "Over the grid").
+/// `published` numbers of a unit: about those that were the fastest by more than 3 % for any of 268 problems
+/// on an H200 (tools/bench-results/h200.md, "One set, and products made once").
 constexpr bool has_grid_kernel(const GridTiles& tiles, int terms, int gates, int published) {
   const bool one_set = tiles.sets == 1, small = tiles.area() <= 4;
   if (tiles.rows % gates != 0) return false;

@@ -13,6 +13,7 @@
 #include "core/set_zero.hpp"
 #include "core/thread_scratch.hpp"
 #include "cuda/layers/gated_rollout.hpp"
+#include "cuda/products/grid_plan.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
 #include "layers/initialization.hpp"

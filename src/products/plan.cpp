@@ -27,7 +27,6 @@ constexpr const char* no_such_steps =
     "there are no steps or no sequences, more than 2^30 steps, or 2^31 numbers in a step";
 
 /// The plans of a rollout over the grid, forward and backward, whose units have so many gates.
-/// Forward and backward.
 std::array<std::optional<cuda::GridPlan>, 2> plans_over_grid(Index n, Index batch, const Execution& execution,
                                                              int gates) {
   const cuda::GridProblem forward{.device = execution.device,
@@ -48,10 +47,11 @@ std::optional<std::string> obstacle_of_grid(Index n, Index length, Index batch, 
   return std::nullopt;
 }
 
-/// The largest N for which the grid is taken. Beyond, most of the matrix comes from the L2 cache at each step,
-/// and a step may take twice the estimate.
+/// The largest N for which the grid is taken. Both ways were timed up to these sizes. The estimates were
+/// fitted to steps of less than 15 us. Where most of the matrix comes from the L2 cache, a step may take
+/// twice the estimate.
 constexpr Index largest_size_over_grid(Precision precision, int gates) {
-  if (gates > 1) return 1024;
+  if (gates > 1) return precision == Precision::tf32 ? 512 : 1024;
   return precision == Precision::bf16 ? 4096 : 2112;
 }
 

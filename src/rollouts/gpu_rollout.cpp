@@ -5,6 +5,7 @@
 
 #include "core/back_end.hpp"
 #include "core/set_zero.hpp"
+#include "cuda/products/grid_plan.hpp"
 #include "cuda/rollouts/given_gradients.hpp"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
 #include "cuda/rollouts/stepwise_rollout.hpp"

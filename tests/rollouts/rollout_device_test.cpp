@@ -2,15 +2,19 @@
 // rounds the operands of the product, so does the loop: what is left to differ is the rounding of sums, in
 // every precision. And that rounded operands keep the norms that an orthogonal Q keeps.
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <utility>
 #include <vector>
 
 #include "rollouts/rounded_recurrence.hpp"
+#include "support/catch.hpp"
 #include "support/check_says.hpp"
+#include "support/errors.hpp"
 #include "support/gpu.hpp"
 #include "support/same_bits.hpp"
+#include "support/tolerances.hpp"
 
 namespace orthornn::testing {
 namespace {
@@ -64,7 +68,8 @@ void check_rollout(const Execution& execution, const RolloutSizes& sizes, Activa
   INFO(name_of(execution.rollout) << " " << name_of(execution.precision) << " " << name_of(activation)
                                   << " N " << sizes.n << " B " << sizes.batch << " T " << sizes.length
                                   << " lengths " << with_lengths);
-  check_numbers(found, given, sizes, activation, operands_of(execution, sizes.n));
+  const Operands operands = operands_of(execution, sizes.n);
+  check_numbers(found, expected_numbers(given, found, activation, operands), sizes, activation, operands);
 }
 
 /// A linear recurrence from random states without input, and a gradient of the last states alone. Q is CWY's.

@@ -3,8 +3,8 @@
 //
 // A block keeps its rows of the matrix as operands of mma.sync: in shared memory, and what has no room there
 // in the L2 cache. As few blocks as hold the matrix are a group; each group carries its share of the batch
-// and knows nothing of the others. Each eight warps of a block carry a set of sequences of their own: while
-// the state of one travels, the other is multiplied. A step of a set:
+// and knows nothing of the others. Each eight warps of a block carry a set of sequences of their own. A block
+// has one set or two: while the state of one travels, the other is multiplied. A step of a set:
 //   1. read: each warp reads its slice of the state from the L2 cache straight into registers, until all of
 //      it has come.
 //   2. multiply: it multiplies all rows of the block by that slice.

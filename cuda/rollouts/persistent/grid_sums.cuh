@@ -21,7 +21,7 @@ struct GridShape {
   static constexpr int units = 16 * UnitTiles, sequences = 8 * SequenceTiles;
   /// Operands of a chunk, 16 bytes each.
   static constexpr int chunk_operands = Operands::depths * Terms * row_tiles * 32;
-  /// Chunks of the state that a lane has on the way: as many as its registers hold.
+  /// Chunks of the state that a lane has on the way. With more, registers are spilled.
   static constexpr int ahead = Sets == 1 ? 8 / SequenceTiles : SequenceTiles > 2 ? 2 : 4 / SequenceTiles;
   /// An item is a lane's sums of one unit and two sequences. Item i belongs to warp i % 8.
   static constexpr int items = UnitTiles * SequenceTiles * 2;

@@ -20,7 +20,8 @@ enum class RolloutWay {
   /// Q is spread over groups of the GPU's multiprocessors, which exchange the state through the L2 cache.
   /// Float, compute capability 9.0, N <= 48 for each multiprocessor (6336 on an H200), in bf16 64 (8448);
   /// on tensor cores in every precision. `automatic` takes it for N <= 2112, in bf16 N <= 4096. LSTM and GRU
-  /// have it too, which `automatic` takes for N <= 1024.
+  /// have it for N <= 16 for each multiprocessor (2112), and `automatic` takes it for N <= 1024, in tf32 N <=
+  /// 512.
   grid,
   /// A step is a matrix product and a pointwise kernel, and all steps are recorded in a CUDA graph. Any type
   /// and any size.
