@@ -10,8 +10,8 @@ namespace {
 
 constexpr Index up(Index x, Index y) { return (x + y - 1) / y; }
 
-/// Microseconds of a step. Fitted to 2,000 rollouts on an H200 that took less than 15 us a step, with an
-/// error of 10 % in root mean square (tools/bench-results/h200.md).
+/// Microseconds of a step. Fitted to 2,000 plans on an H200 that took less than 15 us a step, with an error
+/// of 10 % in root mean square (tools/bench-results/h200-grid-plans.csv).
 struct StepCosts {
   double message;        ///< what a step takes without the others
   double state_byte;     ///< read by a block
