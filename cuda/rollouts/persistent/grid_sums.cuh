@@ -1,6 +1,8 @@
 #pragma once
 // The product of a step over the grid: all rows of a block by one warp's slice of the state.
 
+#include <algorithm>
+
 #include "cuda/rollouts/persistent/grid_exchange.cuh"
 #include "cuda/rollouts/persistent/grid_operands.cuh"
 
@@ -22,7 +24,7 @@ struct GridShape {
   /// Operands of a chunk, 16 bytes each.
   static constexpr int chunk_operands = Operands::depths * Terms * row_tiles * 32;
   /// Chunks of the state that a lane has on the way. With more, registers are spilled.
-  static constexpr int ahead = Sets == 1 ? 8 / SequenceTiles : SequenceTiles > 2 ? 2 : 4 / SequenceTiles;
+  static constexpr int ahead = Sets == 1 ? 8 / SequenceTiles : std::max(2, 4 / SequenceTiles);
   /// An item is a lane's sums of one unit and two sequences. Item i belongs to warp i % 8.
   static constexpr int items = UnitTiles * SequenceTiles * 2;
   static constexpr int own_items = (items + grid_slices - 1) / grid_slices;

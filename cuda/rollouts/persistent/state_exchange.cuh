@@ -53,9 +53,9 @@ class BlockExchange {
 /// memory that counts the arrivals and the bytes of a step.
 ///
 /// Nothing is overwritten too early. A sender of step s + 1 has received step s from all others. Each of them
-/// had read step s - 1 before it sent step s. Step s + 1 goes to the buffer of step s - 1, which nobody reads
-/// any more. This must hold for the warps of a block too. So all lanes of the block arrive at the barrier, or
-/// the block sends to itself as well, or it has a barrier of its own before it sends.
+/// had read step s - 1 before it sent step s. Step s + 1 goes to the buffer of step s - 1. So all others have
+/// read that buffer. This must hold for the warps of a block too. So all lanes of the block arrive at the
+/// barrier, or the block sends to itself as well, or it has a barrier of its own before it sends.
 ///
 /// The wait at the barrier acquires for the block alone, by PTX, and the numbers come from other blocks. All
 /// of them lie in this block's shared memory and count at its barrier when they have arrived. CUTLASS waits
