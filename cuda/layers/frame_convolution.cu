@@ -129,63 +129,129 @@ class KernelPairs {
   float2 numbers_[Shape::turns];
 };
 
+/// What a thread has the sums of: four pixels, columns g and g + 8 of two rows, for outputs 2 t and 2 t + 1
+/// of each octet.
+template <class Shape>
+class OwnPixels {
+ public:
+  static constexpr int octets = Shape::outputs / octet, rows = Shape::warp_rows;
+  /// Of a pixel.
+  using Numbers = float2[octets];
+
+  __device__ __forceinline__ OwnPixels(const Frames& x, int row, int column, int output, int outputs)
+      : x_(x),
+        row_(row),
+        column_(column),
+        output_(output),
+        outputs_(outputs),
+        own_octets_((outputs - output + octet - 1) / octet),
+        first_((row * x.width + column) * outputs + output) {}
+
+  __device__ __forceinline__ void load(const float* from, Numbers& numbers) const {
+#pragma unroll
+    for (int j = 0; j < octets; ++j) {
+      if (j >= own_octets_) break;
+      if constexpr (Shape::has_pairs) {
+        numbers[j] = *reinterpret_cast<const float2*>(from + j * octet);
+      } else {
+        numbers[j] = {from[0], output_ + 1 < outputs_ ? from[1] : 0.0f};
+      }
+    }
+  }
+  __device__ __forceinline__ void store(const Numbers& numbers, float* into) const {
+#pragma unroll
+    for (int j = 0; j < octets; ++j) {
+      if (j >= own_octets_) break;
+      if constexpr (Shape::has_pairs) {
+        *reinterpret_cast<float2*>(into + j * octet) = numbers[j];
+      } else {
+        into[0] = numbers[j].x;
+        if (output_ + 1 < outputs_) into[1] = numbers[j].y;
+      }
+    }
+  }
+  /// Calls body(m, half, n): n is where the thread's numbers of a pixel begin in a frame.
+  template <class Body>
+  __device__ __forceinline__ void for_each(const Body& body) const {
+#pragma unroll
+    for (int m = 0; m < rows; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (row_ + m < x_.height && column_ + 8 * half < x_.width)
+          body(m, half, first_ + (m * x_.width + 8 * half) * outputs_);
+      }
+    }
+  }
+
+ private:
+  const Frames& x_;
+  int row_, column_, output_, outputs_, own_octets_, first_;
+};
+
+/// totals += the products of the inputs in shared memory, which begin at `of_pixel` and `of_output` for this
+/// thread. Tensor cores cut off what they add to a sum. So their sums are short, and are added in float.
+template <class Shape>
+__device__ __forceinline__ void add_inputs(
+    const float* of_pixel, const unsigned* of_output, int t,
+    typename OwnPixels<Shape>::Numbers (&totals)[OwnPixels<Shape>::rows][2]) {
+  constexpr int octets = OwnPixels<Shape>::octets, warp_rows = OwnPixels<Shape>::rows;
+  using Terms = Tf32Terms<Shape::exact>;
+  float sums[warp_rows][octets][4] = {};
+#pragma unroll
+  for (int step = 0; step < Shape::steps; ++step) {
+    const float* const from = of_pixel + Shape::place(step, t);
+    Terms left[warp_rows][4];
+#pragma unroll
+    for (int m = 0; m < warp_rows; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 both =
+            *reinterpret_cast<const float2*>(from + (m * Shape::around_columns + 8 * half) * Shape::inputs);
+        left[m][half] = Terms(both.x), left[m][2 + half] = Terms(both.y);
+      }
+    }
+    constexpr int at_once = std::min(octets, 2);  // of registers
+#pragma unroll
+    for (int first = 0; first < octets; first += at_once) {
+      Terms right[at_once][2];
+#pragma unroll
+      for (int j = 0; j < at_once; ++j) {
+        const auto terms = load_pack<Shape::pair_numbers>(of_output + step * quad * Shape::pair_stride +
+                                                          (first + j) * octet * Shape::pair_numbers);
+#pragma unroll
+        for (int i = 0; i < Shape::pair_numbers; ++i) right[j][i % 2].of[i / 2] = terms.of[i];
+      }
+      multiply_terms(left, right, [&](int m, int j) -> float(&)[4] { return sums[m][first + j]; });
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < warp_rows; ++m) {
+#pragma unroll
+    for (int j = 0; j < octets; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        totals[m][half][j].x += sums[m][j][2 * half], totals[m][half][j].y += sums[m][j][2 * half + 1];
+    }
+  }
+}
+
 template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 2) add_convolution_kernel(Frames x, Sums to) {
-  constexpr int octets = Shape::outputs / octet, warp_rows = Shape::warp_rows;
-  using Terms = Tf32Terms<Shape::exact>;
+  using Own = OwnPixels<Shape>;
+  using Numbers = typename Own::Numbers;
+  constexpr int octets = Own::octets, warp_rows = Shape::warp_rows;
   float* const around = reinterpret_cast<float*>(dynamic_shared_memory());
   float* const weights = around + 2 * Shape::around_numbers;
   const FrameTile<Shape::rows, Shape::columns> tile(blockIdx.x, x.height, x.width);
   const int thread = static_cast<int>(threadIdx.x), warp = thread / static_cast<int>(warp_size);
   const int lane = thread % static_cast<int>(warp_size), g = lane / quad, t = lane % quad;
-  const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs;
-
-  // A thread has the sums of four pixels, columns g and g + 8 of two rows, for outputs 2 t and 2 t + 1 of
-  // each octet.
-  const int own_row = tile.row + warp_rows * warp, own_column = tile.column + g;
-  const int own_output = first_output + 2 * t, outputs = to.outputs;
-  const int own_octets = (outputs - own_output + octet - 1) / octet;
-  using Numbers = float2[octets];
-  const auto load = [&](const float* from, Numbers& numbers) {
-#pragma unroll
-    for (int j = 0; j < octets; ++j) {
-      if (j >= own_octets) break;
-      if constexpr (Shape::has_pairs) {
-        numbers[j] = *reinterpret_cast<const float2*>(from + j * octet);
-      } else {
-        numbers[j] = {from[0], own_output + 1 < outputs ? from[1] : 0.0f};
-      }
-    }
-  };
-  const auto store = [&](const Numbers& numbers, float* into) {
-#pragma unroll
-    for (int j = 0; j < octets; ++j) {
-      if (j >= own_octets) break;
-      if constexpr (Shape::has_pairs) {
-        *reinterpret_cast<float2*>(into + j * octet) = numbers[j];
-      } else {
-        into[0] = numbers[j].x;
-        if (own_output + 1 < outputs) into[1] = numbers[j].y;
-      }
-    }
-  };
-  const int own = (own_row * x.width + own_column) * outputs + own_output;
-  // Calls body(m, half, n): n is where the thread's numbers of a pixel begin in a frame.
-  const auto for_each_pixel = [&](const auto& body) {
-#pragma unroll
-    for (int m = 0; m < warp_rows; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (own_row + m < x.height && own_column + 8 * half < x.width)
-          body(m, half, own + (m * x.width + 8 * half) * outputs);
-      }
-    }
-  };
-  const Index of_frame = tile.frame * x.height * x.width * outputs;
+  const int first_output = static_cast<int>(blockIdx.y) * Shape::outputs, own_output = first_output + 2 * t;
+  const Own own(x, tile.row + warp_rows * warp, tile.column + g, own_output, to.outputs);
+  const Index of_frame = tile.frame * x.height * x.width * to.outputs;
   float* const y = to.y + of_frame;
   const float* const h = to.gradient.d == nullptr ? nullptr : to.gradient.h + of_frame;
 
-  KernelPairs<Shape> pairs(to.kernel, first_output, outputs);
+  KernelPairs<Shape> pairs(to.kernel, first_output, to.outputs);
   Numbers totals[warp_rows][2] = {};
   for (int present = -Shape::inputs; present < x.channels; present += Shape::inputs) {
     const int next = present + Shape::inputs, buffer = next / Shape::inputs % 2;
@@ -202,10 +268,11 @@ __global__ void __launch_bounds__(Shape::threads, 2) add_convolution_kernel(Fram
       pairs.load(next, x.channels);
     }
     if (present < 0) {
-      for_each_pixel([&](int m, int half, int n) {
-        load(to.bias == nullptr ? y + n : to.bias + own_output, totals[m][half]);
+      own.for_each([&](int m, int half, int n) {
+        own.load(to.bias == nullptr ? y + n : to.bias + own_output, totals[m][half]);
         // The lanes of a quad bring an octet each to the L2 cache.
-        if (h != nullptr && first_output + t * octet < outputs) ptx::prefetch_to_l2(h + n + t * (octet - 2));
+        if (h != nullptr && first_output + t * octet < to.outputs)
+          ptx::prefetch_to_l2(h + n + t * (octet - 2));
       });
       continue;
     }
@@ -214,74 +281,37 @@ __global__ void __launch_bounds__(Shape::threads, 2) add_convolution_kernel(Fram
     const unsigned* const of_output = reinterpret_cast<const unsigned*>(weights) +
                                       (buffer ^ 1) * Shape::weight_numbers + t * Shape::pair_stride +
                                       g * Shape::pair_numbers;
-    // Tensor cores cut off what they add to a sum. So their sums are short, and are added in float.
-    float sums[warp_rows][octets][4] = {};
-#pragma unroll
-    for (int step = 0; step < Shape::steps; ++step) {
-      const float* const from = of_pixel + Shape::place(step, t);
-      Terms left[warp_rows][4];
-#pragma unroll
-      for (int m = 0; m < warp_rows; ++m) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const float2 both =
-              *reinterpret_cast<const float2*>(from + (m * Shape::around_columns + 8 * half) * Shape::inputs);
-          left[m][half] = Terms(both.x), left[m][2 + half] = Terms(both.y);
-        }
-      }
-      constexpr int at_once = std::min(octets, 2);  // of registers
-#pragma unroll
-      for (int first = 0; first < octets; first += at_once) {
-        Terms right[at_once][2];
-#pragma unroll
-        for (int j = 0; j < at_once; ++j) {
-          const auto terms = load_pack<Shape::pair_numbers>(of_output + step * quad * Shape::pair_stride +
-                                                            (first + j) * octet * Shape::pair_numbers);
-#pragma unroll
-          for (int i = 0; i < Shape::pair_numbers; ++i) right[j][i % 2].of[i / 2] = terms.of[i];
-        }
-        multiply_terms(left, right, [&](int m, int j) -> float(&)[4] { return sums[m][first + j]; });
-      }
-    }
-#pragma unroll
-    for (int m = 0; m < warp_rows; ++m) {
-#pragma unroll
-      for (int j = 0; j < octets; ++j) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-          totals[m][half][j].x += sums[m][j][2 * half], totals[m][half][j].y += sums[m][j][2 * half + 1];
-      }
-    }
+    add_inputs<Shape>(of_pixel, of_output, t, totals);
   }
 
   if (h != nullptr) {
     const auto step = to.gradient.of(tile.frame);
     Numbers states[warp_rows][2] = {}, arrives[warp_rows][2] = {};
-    for_each_pixel([&](int m, int half, int n) {
-      load(h + n, states[m][half]);
-      if (step.d_last != nullptr) load(step.d_last + n, arrives[m][half]);
+    own.for_each([&](int m, int half, int n) {
+      own.load(h + n, states[m][half]);
+      if (step.d_last != nullptr) own.load(step.d_last + n, arrives[m][half]);
     });
-    for_each_pixel([&](int m, int half, int n) {
+    own.for_each([&](int m, int half, int n) {
       Numbers& total = totals[m][half];
 #pragma unroll
       for (int j = 0; j < octets; ++j) {
         const float2 state = states[m][half][j], more = arrives[m][half][j];
         total[j] = {step(state.x, total[j].x + more.x), step(state.y, total[j].y + more.y)};
       }
-      store(total, y + n);
+      own.store(total, y + n);
     });
     return;
   }
   const bool has_step = to.relu.h != nullptr;
   const auto step = to.relu.of(tile.frame);
-  for_each_pixel([&](int m, int half, int n) {
+  own.for_each([&](int m, int half, int n) {
     Numbers& total = totals[m][half];
 #pragma unroll
     for (int j = 0; j < octets; ++j) {
       if (has_step) total[j] = {step(total[j].x), step(total[j].y)};
     }
-    if (step.last != nullptr) store(total, step.last + n);
-    store(total, y + n);
+    if (step.last != nullptr) own.store(total, step.last + n);
+    own.store(total, y + n);
   });
 }
 
