@@ -55,19 +55,20 @@ void start_up_to_256(Context& gpu, const RolloutArguments<float>& arguments, con
               Kernel<direction, TwoTermsOf16, 2, 2>>(gpu, arguments, q);
 }
 
-/// Up to 128 * Blocks units, of which eight blocks have all operands in registers. Where there are more than
-/// a few sequences, what eight blocks send to one another takes longer than to read half of the operands of
-/// fewer blocks from shared memory.
+/// Up to 64 * Blocks units, a unit a block: all operands are in registers, and almost all multiprocessors
+/// take part. Half as many blocks of two units carry more sequences at a time. They are taken for those that
+/// the others would carry in turns.
 template <Direction direction, int Blocks>
 void start_up_to_512(Context& gpu, const RolloutArguments<float>& arguments, const float* q,
                      Precision precision) {
+  constexpr int half = (Blocks + 1) / 2;
   if (precision == Precision::bf16) {
-    return start_first<Kernel<direction, OneTermState<1>, 8, 1>,
-                       Kernel<direction, OneTermState<1>, Blocks, 2>,
-                       Kernel<direction, OneTermState<2>, Blocks, 2>>(gpu, arguments, q);
+    return start_first<Kernel<direction, OneTermState<1>, Blocks, 1>,
+                       Kernel<direction, OneTermState<2>, Blocks, 1>,
+                       Kernel<direction, OneTermState<2>, half, 2>>(gpu, arguments, q);
   }
-  start_first<Kernel<direction, TwoTermsOf4, 8, 1>, Kernel<direction, TwoTermsOf4, Blocks, 2>,
-              Kernel<direction, TwoTermsOf8, Blocks, 2>, Kernel<direction, TwoTermsOf16, Blocks, 2>>(
+  start_first<Kernel<direction, TwoTermsOf4, Blocks, 1>, Kernel<direction, TwoTermsOf8, Blocks, 1>,
+              Kernel<direction, TwoTermsOf8, half, 2>, Kernel<direction, TwoTermsOf16, half, 2>>(
       gpu, arguments, q);
 }
 
@@ -83,8 +84,10 @@ void start_padded(const RolloutArguments<float>& arguments, const float* q, Prec
   Context& gpu = context(arguments.device);
   const Index n = arguments.hidden_size;
   if (n <= 256) return start_up_to_256<direction>(gpu, arguments, q);
-  if (n <= 384) return start_up_to_512<direction, 3>(gpu, arguments, q, precision);
-  if (n <= 512) return start_up_to_512<direction, 4>(gpu, arguments, q, precision);
+  if (n <= 320) return start_up_to_512<direction, 5>(gpu, arguments, q, precision);
+  if (n <= 384) return start_up_to_512<direction, 6>(gpu, arguments, q, precision);
+  if (n <= 448) return start_up_to_512<direction, 7>(gpu, arguments, q, precision);
+  if (n <= 512) return start_up_to_512<direction, 8>(gpu, arguments, q, precision);
   if (n <= 640) return start_up_to_1024<direction, 5>(gpu, arguments, q);
   if (n <= 768) return start_up_to_1024<direction, 6>(gpu, arguments, q);
   if (n <= 896) return start_up_to_1024<direction, 7>(gpu, arguments, q);
