@@ -10,17 +10,16 @@ namespace {
 
 constexpr Index up(Index x, Index y) { return (x + y - 1) / y; }
 
-/// Microseconds of a step. Fitted to 2,000 plans on an H200 that took less than 15 us a step, with an error
-/// of 10 % in root mean square (tools/bench-results/h200-grid-plans.csv).
+/// Microseconds of a step. Fitted to 2,478 plans on an H200 that took less than 15 us a step, with an error
+/// of 8 % in root mean square (tools/bench-results/h200-grid-plans.csv).
 struct StepCosts {
   double message;        ///< what a step takes without the others
-  double state_byte;     ///< read by a block
   double streamed_byte;  ///< of the matrix, read by a block from the L2 cache
-  double product;        ///< mma.sync of a block
+  double product[3];     ///< mma.sync of a block and the loads for it, for numbers of 1, 2 and 3 terms
   double gates;          ///< the pointwise part of a gated recurrence
 };
-constexpr StepCosts one_set{2.01, 8.7e-6, 5.9e-6, 1.23e-3, 0.46};
-constexpr StepCosts two_sets{1.88, 1.06e-5, 7.0e-6, 1.09e-3, 0.73};
+constexpr StepCosts one_set{1.84, 3.83e-6, {2.84e-3, 1.89e-3, 1.73e-3}, 0.438};
+constexpr StepCosts two_sets{1.61, 5.37e-6, {3.07e-3, 1.92e-3, 1.77e-3}, 0.614};
 
 GridPlan plan_of(const GridProblem& problem, const GridTiles& tiles, Index groups) {
   const int terms = grid_terms(problem.precision), chunk = grid_chunk(terms);
@@ -36,15 +35,14 @@ GridPlan plan_of(const GridProblem& problem, const GridTiles& tiles, Index group
   const Index room = static_cast<Index>(cluster_shared_memory) - tiles.sets * tiles.sum_bytes();
   const Index resident = std::min(room / (grid_slices * chunk_bytes), up(chunks, grid_slices));
 
-  const double state_bytes = static_cast<double>(of_round * chunks * chunk * (terms == 1 ? 2 : 4));
   const double streamed_bytes =
       static_cast<double>(tiles.sets * std::max<Index>(0, chunks - grid_slices * resident) * chunk_bytes);
   const double products =
       static_cast<double>(terms * (terms + 1) / 2 * tiles.area() * chunks * chunk / 16 * tiles.sets);
   const bool gated = problem.gates > 1 || problem.published > 1;
   const StepCosts& us = tiles.sets == 1 ? one_set : two_sets;
-  const double round_us = us.message + us.state_byte * state_bytes + us.streamed_byte * streamed_bytes +
-                          us.product * products + (gated ? us.gates : 0);
+  const double round_us = us.message + us.streamed_byte * streamed_bytes + us.product[terms - 1] * products +
+                          (gated ? us.gates : 0);
   return {.terms = terms,
           .tiles = tiles,
           .blocks = static_cast<int>(blocks),

@@ -30,8 +30,9 @@ struct GridTiles {
 
 /// Two sets hide a part of each other's exchange. One set has twice the registers: up to 16 sequences have
 /// twice as much of the state on the way, and more sequences have room.
-inline constexpr GridTiles grid_shapes[] = {{2, 1, 2}, {3, 1, 2}, {4, 1, 2}, {2, 2, 2}, {3, 2, 2}, {4, 2, 2},
-                                            {2, 4, 2}, {2, 2, 1}, {3, 2, 1}, {4, 2, 1}, {2, 4, 1}, {3, 4, 1}};
+inline constexpr GridTiles grid_shapes[] = {{2, 1, 2}, {3, 1, 2}, {4, 1, 2}, {2, 2, 2}, {3, 2, 2},
+                                            {4, 2, 2}, {2, 4, 2}, {2, 2, 1}, {3, 2, 1}, {4, 2, 1},
+                                            {2, 4, 1}, {3, 4, 1}, {2, 6, 1}, {2, 8, 1}};
 
 /// Whether there is a kernel for numbers of so many terms, `gates` rows of the matrix for each unit, and
 /// `published` numbers of a unit: about those that were the fastest by more than 3 % for any of 268 problems
@@ -39,6 +40,9 @@ inline constexpr GridTiles grid_shapes[] = {{2, 1, 2}, {3, 1, 2}, {4, 1, 2}, {2,
 constexpr bool has_grid_kernel(const GridTiles& tiles, int terms, int gates, int published) {
   const bool one_set = tiles.sets == 1, small = tiles.area() <= 4;
   if (tiles.rows % gates != 0) return false;
+  if (tiles.sequences > 4) {
+    return gates == 1 && published == 1 && (tiles.sequences == 6 ? terms > 1 : terms < 3);
+  }
   if (gates > 1) return tiles.sequences == 2 && (one_set || terms < 3);
   if (published > 1) return tiles.rows == 2 && (one_set ? small || terms > 1 : small && terms == 1);
   if (tiles.rows == 4) return small && terms == 1;
