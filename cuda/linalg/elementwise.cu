@@ -26,6 +26,19 @@ __global__ void transpose_kernel(const T* from, Index from_stride, T* to, Index 
   }
 }
 
+constexpr unsigned columns_of_block = 8;
+
+/// A warp copies a column.
+template <class T>
+__global__ void copy_matrix_kernel(MatrixView<const T> from, MatrixView<T> to) {
+  const Index column = static_cast<Index>(blockIdx.x) * columns_of_block + threadIdx.y;
+  if (column >= to.cols) return;
+  const T* const __restrict__ x = from.data + column * from.stride;
+  T* const __restrict__ y = to.data + column * to.stride;
+#pragma unroll 4
+  for (Index i = threadIdx.x; i < to.rows; i += warp_size) y[i] = x[i];
+}
+
 }  // namespace
 
 template <class T>
@@ -62,10 +75,9 @@ void copy_matrix(MatrixView<const T> from, MatrixView<T> to) {
         cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDeviceToDevice, context(to.device).stream()));
   }
   // cudaMemcpy2DAsync copied columns of 1537 floats at 0.2 TB/s on an H200.
-  for_each(context(to.device), to.rows * to.cols, [=] __device__(Index k) {
-    const Index i = k % to.rows, j = k / to.rows;
-    to.data[i + j * to.stride] = from.data[i + j * from.stride];
-  });
+  launch(context(to.device), copy_matrix_kernel<T>,
+         {.grid = blocks_for(to.cols, columns_of_block), .block = dim3(warp_size, columns_of_block)}, from,
+         to);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                         \

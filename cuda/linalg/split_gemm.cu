@@ -99,8 +99,10 @@ double useful_share(Index rows, Index cols, Index parts) {
 
 template <class Shape>
 bool takes(Index rows, Index cols, Index depth_of_sums) {
-  // Without padding this kernel takes half of cuBLAS's time, and up to 0.6 of it where copies are of 4 bytes.
-  constexpr double least_share = 0.6;
+  // Without padding this kernel takes half of cuBLAS's time, and up to 0.8 of it where copies are of 4 bytes.
+  // cuBLAS pads as well. Of the sizes in tools/bench-results/h200-gradients.csv with this share or more,
+  // N = 1537 alone is slower, by 6 to 9 %.
+  constexpr double least_share = 0.4;
   const Index parts = divide(Shape::tiles(rows, cols), depth_of_sums).parts;
   return parts * rows * cols <= max_partial_sums && useful_share<Shape>(rows, cols, parts) >= least_share;
 }
@@ -108,8 +110,8 @@ bool takes(Index rows, Index cols, Index depth_of_sums) {
 }  // namespace
 
 bool takes_split_gemm(Device device, Index rows, Index cols, Index depth) {
-  // Below, a kernel more and the parts cost as much as is saved.
-  constexpr double fewest_products = 0x1p31;
+  // Smaller products were not timed.
+  constexpr double fewest_products = 0x1p25;
   constexpr Index least_depth = 4096;
   const double products = static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(depth);
   if (depth < least_depth || products < fewest_products) return false;
