@@ -134,7 +134,7 @@ class KernelPairs {
 template <class Shape>
 class OwnPixels {
  public:
-  static constexpr int octets = Shape::outputs / octet, rows = Shape::warp_rows;
+  static constexpr int octets = Shape::outputs / octet, warp_rows = Shape::warp_rows;
   /// Of a pixel.
   using Numbers = float2[octets];
 
@@ -174,7 +174,7 @@ class OwnPixels {
   template <class Body>
   __device__ __forceinline__ void for_each(const Body& body) const {
 #pragma unroll
-    for (int m = 0; m < rows; ++m) {
+    for (int m = 0; m < warp_rows; ++m) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         if (row_ + m < x_.height && column_ + 8 * half < x_.width)
@@ -193,8 +193,8 @@ class OwnPixels {
 template <class Shape>
 __device__ __forceinline__ void add_inputs(
     const float* of_pixel, const unsigned* of_output, int t,
-    typename OwnPixels<Shape>::Numbers (&totals)[OwnPixels<Shape>::rows][2]) {
-  constexpr int octets = OwnPixels<Shape>::octets, warp_rows = OwnPixels<Shape>::rows;
+    typename OwnPixels<Shape>::Numbers (&totals)[Shape::warp_rows][2]) {
+  constexpr int octets = OwnPixels<Shape>::octets, warp_rows = Shape::warp_rows;
   using Terms = Tf32Terms<Shape::exact>;
   float sums[warp_rows][octets][4] = {};
 #pragma unroll

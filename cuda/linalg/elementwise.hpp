@@ -13,7 +13,7 @@ void set_zero(MatrixView<T> matrix);
 /// matrix <- I.
 template <class T>
 void set_identity(MatrixView<T> matrix);
-/// to <- from.
+/// to <- from, which must not overlap.
 template <class T>
 void copy_matrix(MatrixView<const T> from, MatrixView<T> to);
 

@@ -157,8 +157,8 @@ void multiply_copies(float alpha, const MatrixView<const float>& a, const Matrix
   copy_matrix<float>({c_copy, c.rows, c.cols, a_rows, c.device}, c);
 }
 
-/// Whether `multiply_copies` takes a product and is faster: copies cost as much as some rows more, which is
-/// more than they save below 768 rows (tools/bench-results/h200-gradients.csv).
+/// Whether `multiply_copies` takes a product and is faster. Below 768 rows copies cost more than they save,
+/// or about as much (tools/bench-results/h200-gradients.csv).
 bool is_faster_by_copies(const Operand<float>& a, const Operand<float>& b, float beta,
                          const MatrixView<float>& c) {
   constexpr Index fewest_rows = 768, fewest_columns = 4096;

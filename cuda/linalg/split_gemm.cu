@@ -99,9 +99,9 @@ double useful_share(Index rows, Index cols, Index parts) {
 
 template <class Shape>
 bool takes(Index rows, Index cols, Index depth_of_sums) {
-  // Without padding this kernel takes half of cuBLAS's time, and up to 0.8 of it where copies are of 4 bytes.
-  // cuBLAS pads as well. Of the sizes in tools/bench-results/h200-gradients.csv with this share or more,
-  // N = 1537 alone is slower, by 6 to 9 %.
+  // This kernel takes 0.4 to 0.96 of cuBLAS's time where tiles have this share or more, for cuBLAS pads as
+  // well. N = 1537 alone takes 8 to 9 % longer. Smaller shares were hardly timed
+  // (tools/bench-results/h200-gradients.csv).
   constexpr double least_share = 0.4;
   const Index parts = divide(Shape::tiles(rows, cols), depth_of_sums).parts;
   return parts * rows * cols <= max_partial_sums && useful_share<Shape>(rows, cols, parts) >= least_share;

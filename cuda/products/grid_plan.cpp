@@ -10,8 +10,8 @@ namespace {
 
 constexpr Index up(Index x, Index y) { return (x + y - 1) / y; }
 
-/// Microseconds of a step. Fitted to 2,478 plans on an H200 that took less than 15 us a step, with an error
-/// of 8 % in root mean square (tools/bench-results/h200-grid-plans.csv).
+/// Microseconds of a step. Fitted to 2,478 times below 15 us on an H200, with an error of 8 % in root mean
+/// square (tools/bench-results/h200-grid-plans.csv).
 struct StepCosts {
   double message;        ///< what a step takes without the others
   double streamed_byte;  ///< of the matrix, read by a block from the L2 cache

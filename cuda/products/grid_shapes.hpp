@@ -35,8 +35,9 @@ inline constexpr GridTiles grid_shapes[] = {{2, 1, 2}, {3, 1, 2}, {4, 1, 2}, {2,
                                             {2, 4, 1}, {3, 4, 1}, {2, 6, 1}, {2, 8, 1}};
 
 /// Whether there is a kernel for numbers of so many terms, `gates` rows of the matrix for each unit, and
-/// `published` numbers of a unit: about those that were the fastest by more than 3 % for any of 268 problems
-/// on an H200 (tools/bench-results/h200.md, "One set, and products made once").
+/// `published` numbers of a unit: about those that were the fastest by more than 3 % for any of 308 problems
+/// on an H200 (tools/bench-results/h200.md, "One set, and products made once", and "48 and 64 sequences a
+/// block").
 constexpr bool has_grid_kernel(const GridTiles& tiles, int terms, int gates, int published) {
   const bool one_set = tiles.sets == 1, small = tiles.area() <= 4;
   if (tiles.rows % gates != 0) return false;

@@ -44,15 +44,16 @@ Index rows_of_product(const Transition<T>& transition, const RolloutArguments<T>
 
 /// Parts of a step's product with a dense Q: enough for its tiles to fill a large GPU, whatever this machine
 /// has, so that the order of the sums is the same on all. 1 for no parts. N = 1024 and B = 128 took 8.6 us a
-/// step on an H200 in eight parts, and 10.1 us with the parts of cuBLAS. Two parts were slower: in fp32
-/// N = 2304 took 76 us, and 55 us with the parts of cuBLAS.
+/// step on an H200 in eight parts, and 10.1 us with the parts of cuBLAS. Two parts are slower for large
+/// matrices: 76 and 55 us with N = 2304 in fp32 (tools/bench-results/h200-step-parts.csv).
 constexpr Index parts_of_product(Index rows, Index batch) {
   // 64 x 128 numbers are a tile of cuBLAS. Shorter sums than 128 cost more in what they write.
-  constexpr Index tile_rows = 64, tile_columns = 128, most_tiles = 128, shortest = 128, fewest = 4;
+  constexpr Index tile_rows = 64, tile_columns = 128, most_tiles = 128, shortest = 128;
+  constexpr Index fewest = 4, large = 1024;
   const Index tiles = ((rows + tile_rows - 1) / tile_rows) * ((batch + tile_columns - 1) / tile_columns);
   Index parts = 1;
   while (2 * parts * tiles <= most_tiles && rows % (2 * parts * shortest) == 0) parts *= 2;
-  return parts < fewest ? 1 : parts;
+  return parts < fewest && rows > large ? 1 : parts;
 }
 
 /// Products with the transition of one step after another. `first` is the state that is multiplied first,

@@ -97,7 +97,7 @@ TEST_CASE("a sum over many columns in tf32 is right where they begin at no multi
   const auto device = gpu();
   if (!device || is_emulated(*device)) return;
   // More columns than are copied at a time.
-  constexpr Index rows = 301, cols = 258, depth = 70'000;
+  constexpr Index rows = 801, cols = 770, depth = 22'000;
   const Tensor<float> a = normal_tensor<float>({depth, rows}, 1).copy(*device),
                       b = normal_tensor<float>({depth, cols}, 2).copy(*device);
   const auto product = [&](Precision precision) {
@@ -202,8 +202,8 @@ TEST_CASE("a long sum of products of floats on tensor cores is as right as one o
         CHECK(error(found) <= 0x1p-20);
         // cuBLAS multiplies a matrix that lies in rows.
         const Tensor<float> by_floats = product(Operand<float>(columns_of(left_in_rows), true));
-        // The shortest of these sums are cut off as much as the others, and cuBLAS rounds them least.
-        CHECK(error(found) <= 6 * error(by_floats));
+        // Shorter sums are cut off as much, and cuBLAS rounds them less.
+        CHECK(error(found) <= (s.depth < 20'000 ? 6 : 4) * error(by_floats));
         CHECK(std::ranges::equal(found, product(Operand<float>(columns_of(left)))));
         if (properties_of(*device).compute_capability == "9.0")
           CHECK(cuda::takes_split_gemm(*device, s.rows, s.cols, s.depth));

@@ -30,6 +30,10 @@ TEST_CASE("every problem has a kernel over the grid", "[plan]") {
       CAPTURE(gates);
       CHECK(most_units(terms, gates, 1) == 16);
       CHECK(most_units(terms, 1, gates) == 32);
+      for (const int sequences : {6, 8}) {
+        CHECK(!cuda::has_grid_kernel({2, sequences, 1}, terms, gates, 1));
+        CHECK(!cuda::has_grid_kernel({2, sequences, 1}, terms, 1, gates));
+      }
     }
   }
 }

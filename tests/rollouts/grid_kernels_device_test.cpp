@@ -49,8 +49,9 @@ TEST_CASE("every kernel over the grid is the recurrence of rounded operands", "[
   const auto device = gpu();
   if (!device || is_emulated(*device)) return;
   // More steps than twice the buffers of the exchange; units and sequences that fill no block; and more
-  // columns than a warp has on the way at once. In one group the sequences fill all tiles of the largest set.
-  const RolloutSizes sizes{1190, 61, 17};
+  // columns than a warp has on the way at once. In one group there are two or three rounds, whose sequences
+  // are in all tiles of the sets.
+  const RolloutSizes sizes{1190, 125, 17};
   const Numbers<float> given = random_numbers(sizes, true, 43);
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     const Operands operands = operands_of({*device, precision, RolloutWay::grid}, sizes.n);
@@ -61,8 +62,8 @@ TEST_CASE("every kernel over the grid is the recurrence of rounded operands", "[
     std::size_t kernels = 0;
     for (std::size_t i = 0; i < plans.size(); ++i) {
       // The first plan of a kernel has one group, the last one as many as there are.
-      const bool is_first = i == 0 || !(plans[i - 1].tiles == plans[i].tiles),
-                 is_last = i + 1 == plans.size() || !(plans[i].tiles == plans[i + 1].tiles);
+      const bool is_first = i == 0 || plans[i - 1].tiles != plans[i].tiles,
+                 is_last = i + 1 == plans.size() || plans[i].tiles != plans[i + 1].tiles;
       if (!is_first && !is_last) continue;
       if (is_first) ++kernels;
       cuda::GridPlan plan = plans[i];

@@ -55,17 +55,17 @@ void start_up_to_256(Context& gpu, const RolloutArguments<float>& arguments, con
               Kernel<direction, TwoTermsOf16, 2, 2>>(gpu, arguments, q);
 }
 
-/// Up to 64 * Blocks units, a unit a block: all operands are in registers, and almost all multiprocessors
-/// take part. Half as many blocks of two units carry more sequences at a time. They are taken for those that
-/// the others would carry in turns.
+/// Up to 64 * Blocks units, a unit a block, so that all operands are in registers. Batches that are too large
+/// for such clusters go over half as many blocks of two units, which carry more sequences at a time.
 template <Direction direction, int Blocks>
 void start_up_to_512(Context& gpu, const RolloutArguments<float>& arguments, const float* q,
                      Precision precision) {
   constexpr int half = (Blocks + 1) / 2;
   if (precision == Precision::bf16) {
-    return start_first<Kernel<direction, OneTermState<1>, Blocks, 1>,
-                       Kernel<direction, OneTermState<2>, Blocks, 1>,
-                       Kernel<direction, OneTermState<2>, half, 2>>(gpu, arguments, q);
+    return start_first<
+        Kernel<direction, OneTermState<1>, Blocks, 1>, Kernel<direction, OneTermState<2>, Blocks, 1>,
+        Kernel<direction, OneTermState<1>, half, 2>, Kernel<direction, OneTermState<2>, half, 2>>(
+        gpu, arguments, q);
   }
   start_first<Kernel<direction, TwoTermsOf4, Blocks, 1>, Kernel<direction, TwoTermsOf8, Blocks, 1>,
               Kernel<direction, TwoTermsOf8, half, 2>, Kernel<direction, TwoTermsOf16, half, 2>>(
