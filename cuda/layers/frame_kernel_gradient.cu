@@ -44,7 +44,34 @@ struct GradientShape {
   /// Both twice: the next tile arrives while the present one is multiplied.
   static constexpr std::size_t shared_bytes = sizeof(float) * 2 * (around_numbers + gradient_numbers);
   static_assert(around_numbers % 4 == 0);
+  /// A thread's row in a half of fragment m. `first` is the one in the first half of fragment 0.
+  static constexpr __device__ int row(int first, int m, int half) { return first + m * fragment + 8 * half; }
 };
+
+/// Writes a thread's sums to `to` [q, q, channels, outputs]: outputs 2 t and 2 t + 1 of each octet.
+template <class Shape, int fragments, int octets>
+__device__ __forceinline__ void store_sums(const float (&sums)[fragments][octets][4], int first_row, int t,
+                                           int first_input, int first_output, int channels, int outputs,
+                                           float* to) {
+#pragma unroll
+  for (int m = 0; m < fragments; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = Shape::row(first_row, m, half), offset = row / Shape::inputs,
+                input = first_input + row % Shape::inputs;
+      if (offset >= Shape::offsets || input >= channels) continue;
+      float* const of_input = to + (offset * channels + input) * outputs;
+#pragma unroll
+      for (int j = 0; j < octets; ++j) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int output = first_output + j * octet + 2 * t + i;
+          if (output < outputs) of_input[output] = sums[m][j][2 * half + i];
+        }
+      }
+    }
+  }
+}
 
 /// partial [gridDim.x parts, q, q, C, F]: block (i, j, k) has inputs of range j and outputs of range k.
 template <class Shape>
@@ -63,15 +90,13 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
 
   // Rows g and g + 8 of each fragment: where their numbers lie behind the first pixel of a neighbourhood.
   // Rows behind the last offset get sums that nobody reads.
-  const auto row_of = [&](int m, int half) {
-    return row_warp * Shape::warp_rows + m * Shape::fragment + g + 8 * half;
-  };
+  const int first_row = row_warp * Shape::warp_rows + g;
   int places[fragments][2];
 #pragma unroll
   for (int m = 0; m < fragments; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = row_of(m, half), offset = min(row / Shape::inputs, Shape::offsets - 1);
+      const int row = Shape::row(first_row, m, half), offset = min(row / Shape::inputs, Shape::offsets - 1);
       places[m][half] = (offset / Shape::side * Shape::around_columns + offset % Shape::side + t) * stride +
                         row % Shape::inputs;
     }
@@ -137,24 +162,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
 
   float* const to = partial + (static_cast<Index>(blockIdx.x) * Shape::parts + part) * Shape::offsets *
                                   static_cast<Index>(x.channels) * gradient.channels;
-#pragma unroll
-  for (int m = 0; m < fragments; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = row_of(m, half), offset = row / Shape::inputs,
-                input = first_input + row % Shape::inputs;
-      if (offset >= Shape::offsets || input >= x.channels) continue;
-      float* const of_input = to + (offset * x.channels + input) * gradient.channels;
-#pragma unroll
-      for (int j = 0; j < octets; ++j) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int output = first_output + j * octet + 2 * t + i;
-          if (output < gradient.channels) of_input[output] = totals[m][j][2 * half + i];
-        }
-      }
-    }
-  }
+  store_sums<Shape>(totals, first_row, t, first_input, first_output, x.channels, gradient.channels, to);
 }
 
 /// d_kernel <- d_kernel + factor times the sums of the rows of `partial`.
