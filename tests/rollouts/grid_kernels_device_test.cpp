@@ -49,7 +49,7 @@ TEST_CASE("every kernel over the grid is the recurrence of rounded operands", "[
   const auto device = gpu();
   if (!device || is_emulated(*device)) return;
   // More steps than twice the buffers of the exchange; units and sequences that fill no block; and more
-  // columns than a warp has on the way at once. In one group there are two or three rounds, whose sequences
+  // columns than a warp has on the way at once. In one group there are two rounds or more, whose sequences
   // are in all tiles of the sets.
   const RolloutSizes sizes{1190, 125, 17};
   const Numbers<float> given = random_numbers(sizes, true, 43);
