@@ -157,15 +157,24 @@ void multiply_copies(float alpha, const MatrixView<const float>& a, const Matrix
   copy_matrix<float>({c_copy, c.rows, c.cols, a_rows, c.device}, c);
 }
 
-/// Whether `multiply_copies` takes a product and is faster. Below 768 rows copies cost more than they save,
-/// or about as much (tools/bench-results/h200-gradients.csv).
-bool is_faster_by_copies(const Operand<float>& a, const Operand<float>& b, float beta,
-                         const MatrixView<float>& c) {
-  constexpr Index fewest_rows = 768, fewest_columns = 4096;
-  constexpr Index largest_result = Index{1} << 24;
-  return beta == 0 && c.rows * c.cols <= largest_result && !a.is_transposed && b.is_transposed &&
-         std::min(c.rows, c.cols) >= fewest_rows && a.cols() >= fewest_columns &&
-         !(has_aligned_columns(a.matrix) && has_aligned_columns(b.matrix));
+/// c <- alpha a b^T + beta c in tf32 by a way that is faster than cuBLAS's, or false. cuBLAS takes twice as
+/// long where columns begin at no multiples of 16 bytes. Below 768 rows split_gemm is fastest, above them
+/// copies are (tools/bench-results/h200-gradients.csv).
+bool multiply_unaligned(float alpha, const Operand<float>& a, const Operand<float>& b, float beta,
+                        MatrixView<float> c, Precision precision) {
+  constexpr Index fewest_rows = 768, fewest_columns = 4096, largest_copy = Index{1} << 24;
+  if (a.is_transposed || !b.is_transposed || (has_aligned_columns(a.matrix) && has_aligned_columns(b.matrix)))
+    return false;
+  if (std::max(c.rows, c.cols) < fewest_rows && takes_split_gemm(c.device, c.rows, c.cols, a.cols())) {
+    split_gemm(alpha, a.matrix, b.matrix, beta, c, precision);
+    return true;
+  }
+  if (beta == 0 && c.rows * c.cols <= largest_copy && std::min(c.rows, c.cols) >= fewest_rows &&
+      a.cols() >= fewest_columns) {
+    multiply_copies(alpha, a.matrix, b.matrix, c, compute_type<float>(precision));
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -180,10 +189,10 @@ void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<
       // made by them.
       if (!a.is_transposed && b.is_transposed && a.matrix.data != b.matrix.data &&
           takes_split_gemm(c.device, c.rows, c.cols, a.cols())) {
-        return split_gemm(alpha, a.matrix, b.matrix, beta, c);
+        return split_gemm(alpha, a.matrix, b.matrix, beta, c, precision);
       }
-    } else if (is_faster_by_copies(a, b, beta, c)) {
-      return multiply_copies(alpha, a.matrix, b.matrix, c, compute);
+    } else if (multiply_unaligned(alpha, a, b, beta, c, precision)) {
+      return;
     }
   }
   if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return multiply_in_blocks<T>(alpha, a, b, beta, c, compute);

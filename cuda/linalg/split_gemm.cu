@@ -40,53 +40,46 @@ Division divide(Index tiles, Index columns) {
   return {depth_of_block, (columns + depth_of_block - 1) / depth_of_block};
 }
 
-template <int Width>
-Source source_of(const MatrixView<const float>& m) {
-  if constexpr (Width == 4) return {m, tensor_map(m, chunk)};
-  return {m, {}};
-}
-
-template <class Shape, int Width>
+template <class Shape>
 void start(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
            MatrixView<float> c) {
+  using Boxes = typename Shape::Boxes;
   Context& gpu = context(c.device);
   const Division division = divide(Shape::tiles(a.rows, b.rows), a.cols);
   const Index count = a.rows * b.rows;
   float* const partial = gpu.scratch<float>(static_cast<std::size_t>(division.parts * count));
-  launch(gpu, split_gemm_kernel<Shape, Width>,
+  launch(gpu, split_gemm_kernel<Shape>,
          {.grid = dim3(blocks_for(a.rows, Shape::rows), blocks_for(b.rows, Shape::columns),
                        grid_size(division.parts)),
           .block = Shape::threads,
           .shared = Shape::shared_bytes},
-         Arguments{source_of<Width>(a), source_of<Width>(b), division.depth_of_block, partial});
+         Arguments<typename Boxes::Source>{Boxes::source_of(a, true), Boxes::source_of(b, false), a.rows,
+                                           b.rows, a.cols, division.depth_of_block, partial});
   sum_partials(gpu, partial, division.parts, count, [=] __device__(Index i, float sum) {
     float& to = c.data[i / c.rows * c.stride + i % c.rows];
     to = alpha * sum + (beta == 0 ? 0 : beta * to);
   });
 }
 
-template <class Shape>
-void start_aligned(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
-                   MatrixView<float> c) {
-  const auto has_packs = [&](Index width) {
-    const auto has = [&](const MatrixView<const float>& m) {
-      return m.rows % width == 0 && m.stride % width == 0 &&
-             reinterpret_cast<std::uintptr_t>(m.data) % (width * sizeof(float)) == 0;
-    };
-    return has(a) && has(b);
-  };
-  if (has_packs(4)) return start<Shape, 4>(alpha, a, b, beta, c);
-  if (has_packs(2)) return start<Shape, 2>(alpha, a, b, beta, c);
-  start<Shape, 1>(alpha, a, b, beta, c);
-}
-
-/// Numbers of the results with what pads them to whole tiles.
+/// Numbers of the results with what pads them to whole tiles, which are the same for each kind of boxes and
+/// number of terms.
 template <class Shape>
 Index padded(Index rows, Index cols) {
   return Shape::tiles(rows, cols) * Shape::rows * Shape::columns;
 }
+using SquareTiles = Square<SwizzledBoxes, 3>;
+using WideTiles = Wide<SwizzledBoxes, 3>;
 
-bool is_wide(Index rows, Index cols) { return padded<Wide>(rows, cols) < padded<Square>(rows, cols); }
+bool is_wide(Index rows, Index cols) {
+  return padded<WideTiles>(rows, cols) < padded<SquareTiles>(rows, cols);
+}
+
+template <template <int, int> class Boxes, int terms>
+void start_in(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
+              MatrixView<float> c) {
+  if (is_wide(a.rows, b.rows)) return start<Wide<Boxes, terms>>(alpha, a, b, beta, c);
+  start<Square<Boxes, terms>>(alpha, a, b, beta, c);
+}
 
 /// Share of a large GPU's multiplications that count. The others pad tiles, or are lost while multiprocessors
 /// wait for the last blocks.
@@ -99,9 +92,8 @@ double useful_share(Index rows, Index cols, Index parts) {
 
 template <class Shape>
 bool takes(Index rows, Index cols, Index depth_of_sums) {
-  // This kernel takes 0.4 to 0.96 of cuBLAS's time where tiles have this share or more, for cuBLAS pads as
-  // well. N = 1537 alone takes 8 to 9 % longer. Smaller shares were hardly timed
-  // (tools/bench-results/h200-gradients.csv).
+  // With three terms this kernel takes LOW to HIGH of cuBLAS's time where tiles have this share or more, for
+  // cuBLAS pads as well. Smaller shares were hardly timed (tools/bench-results/h200-gradients.csv).
   constexpr double least_share = 0.4;
   const Index parts = divide(Shape::tiles(rows, cols), depth_of_sums).parts;
   return parts * rows * cols <= max_partial_sums && useful_share<Shape>(rows, cols, parts) >= least_share;
@@ -115,17 +107,23 @@ bool takes_split_gemm(Device device, Index rows, Index cols, Index depth) {
   constexpr Index least_depth = 4096;
   const double products = static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(depth);
   if (depth < least_depth || products < fewest_products) return false;
-  if (!(is_wide(rows, cols) ? takes<Wide>(rows, cols, depth) : takes<Square>(rows, cols, depth)))
+  if (!(is_wide(rows, cols) ? takes<WideTiles>(rows, cols, depth) : takes<SquareTiles>(rows, cols, depth)))
     return false;
   context(device);  // makes it the current one
   return has_instructions();
 }
 
 void split_gemm(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
-                MatrixView<float> c) {
+                MatrixView<float> c, Precision precision) {
   assert(a.cols == b.cols && a.cols > 0 && a.rows == c.rows && b.rows == c.cols);
-  if (is_wide(a.rows, b.rows)) return start_aligned<Wide>(alpha, a, b, beta, c);
-  start_aligned<Square>(alpha, a, b, beta, c);
+  // Two terms are for columns that begin anywhere: for others cuBLAS's products in tf32 are faster.
+  if (precision != Precision::fp32) return start_in<ShiftedBoxes, 2>(alpha, a, b, beta, c);
+  const auto has_aligned_columns = [](const MatrixView<const float>& m) {
+    return m.stride % vector_floats == 0 && is_aligned_for<vector_floats>(m.data);
+  };
+  if (has_aligned_columns(a) && has_aligned_columns(b))
+    return start_in<SwizzledBoxes, 3>(alpha, a, b, beta, c);
+  start_in<ShiftedBoxes, 3>(alpha, a, b, beta, c);
 }
 
 }  // namespace orthornn::cuda

@@ -1,23 +1,22 @@
 #pragma once
-// The kernel of split_gemm: products of floats as sums of three bfloat16, on the tensor cores of compute
-// capability 9.0.
+// The kernel of split_gemm: products of floats as sums of two or three bfloat16, its terms, on the tensor
+// cores of compute capability 9.0.
 //
 // A block multiplies `rows` rows of a by `columns` rows of b, over a part of their columns, `chunk` at a
 // time. Two warpgroups make what the others multiply:
 //
-//   fetch      numbers of both come to shared memory: by TMA, or where columns begin at no multiples of 16
-//              bytes, by copies of 4 or 8 bytes
-//   split      those of b become three tiles of bfloat16
+//   fetch      numbers of both come to shared memory, in boxes (split_gemm_boxes.cuh)
+//   split      those of b become tiles of bfloat16, one of each term
 //
 // and each of the others has 64 rows of the results:
 //
-//   split      its numbers of a become three operands in registers
-//   multiply   six products of the terms, those above 2^-24 of the whole
+//   split      its numbers of a become operands in registers, one of each term
+//   multiply   six products of three terms, those above 2^-24 of the whole; three of two, those above 2^-16
 //
 // What lies in shared memory:
 //
-//   tiles      [tile_sets, terms] of bfloat16     Square 96 KiB, Wide 72
-//   numbers    [stages] boxes of a, then of b     Square 128 KiB, Wide 144
+//   tiles      [tile_sets, terms] of bfloat16     of three terms: Square 96 KiB, Wide 72
+//   numbers    [stages] boxes of a, then of b     up to 148 KiB
 //   barriers   arrived, read, full, empty
 //
 // No barrier stops all warpgroups at once. While one splits, the products of another keep the tensor cores
@@ -26,50 +25,44 @@
 // Tensor cores cut off what they add below the last bit of a sum. So sums are short: every `short_sum` chunks
 // threads add them to sums of their own. The blocks' parts are added at last, by sum_partials.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "cuda/core/bf16_terms.cuh"
-#include "cuda/core/kernel.cuh"
-#include "cuda/core/pack.cuh"
-#include "cuda/core/tensor_map.cuh"
+#include "cuda/core/clusters.hpp"
 #include "cuda/core/wgmma.cuh"
-#include "orthornn/linalg/matrix_view.hpp"
+#include "cuda/linalg/split_gemm_boxes.cuh"
 
 namespace orthornn::cuda::split_products {
 
-inline constexpr int terms = 3;
-inline constexpr int chunk = 32;
-/// Columns of an instruction.
-inline constexpr int depth = 16;
-/// Chunks whose numbers are in shared memory. A chunk is fetched `ahead` chunks before it is split.
-inline constexpr int stages = 4, ahead = 2;
+/// Chunks whose numbers are in shared memory, at most. A chunk is fetched `ahead` chunks before it is split.
+inline constexpr int most_stages = 4, ahead = 2;
 inline constexpr int group_threads = 128;
 /// Threads of the warpgroups that make tiles. One has too few warps to hide what its instructions wait for.
 inline constexpr int maker_threads = 2 * group_threads;
 /// Chunks of a sum on tensor cores, and columns.
 inline constexpr int short_sum = 2, columns_of_sum = short_sum * chunk;
 /// Of a tile, as instructions read it (cuda/core/wgmma.cuh).
-inline constexpr int tile_row_bytes = 128, panel_columns = 64, vector_numbers = 8;
+inline constexpr int tile_row_bytes = 128, panel_columns = 64;
 inline constexpr std::size_t tile_alignment = 1024;
 
-struct Source {
-  MatrixView<const float> matrix;
-  /// Set where columns begin at multiples of 16 bytes.
-  CUtensorMap map;
-};
-
+template <class Source>
 struct Arguments {
   Source a, b;
+  /// Rows of a and of b, and the columns of both.
+  Index rows, columns, depth;
   Index depth_of_block;
-  /// [blocks along the depth, b.rows, a.rows]
+  /// [blocks along the depth, columns, rows]
   float* partial;
 };
 
 /// A block of `Groups` warpgroups, each with 64 rows, and those that make tiles. Threads that multiply have
-/// `Registers`, those that make tiles `MakerRegisters`. Tiles of `TileSets` chunks are in shared memory, as
-/// many as have room.
-template <int Groups, int Columns, int Registers, int MakerRegisters, int TileSets>
+/// `Registers`, those that make tiles `MakerRegisters`. Tiles of `TileSets` chunks are in shared memory, and
+/// the numbers of as many as have room then.
+template <template <int, int> class BoxesType, int Terms, int Groups, int Columns, int Registers,
+          int MakerRegisters, int TileSets>
 struct Shape {
+  static constexpr int terms = Terms;
   static constexpr int rows = 64 * Groups, columns = Columns, groups = Groups,
                        threads = group_threads * Groups + maker_threads;
   static constexpr int registers = Registers, maker_registers = MakerRegisters, tile_sets = TileSets;
@@ -79,23 +72,26 @@ struct Shape {
   static_assert(group_threads * Groups * registers + maker_threads * maker_registers <=
                 threads * first_registers);
   // The tiles of a chunk become free after those of the next one are full.
-  static_assert(tile_sets >= 2 && ahead < stages);
-  /// A chunk has the boxes of a, then those of b (cuda/core/tensor_map.cuh).
-  static constexpr int left_boxes = rows / box_rows, right_boxes = columns / box_rows;
-  static_assert(left_boxes + right_boxes <= warp_size);
-  static constexpr int stage_numbers = chunk * (rows + columns);
+  static_assert(tile_sets >= 2);
+  using Boxes = BoxesType<rows, columns>;
   static constexpr int panel_bytes = chunk * tile_row_bytes;
   static constexpr int tile_bytes = (columns + panel_columns - 1) / panel_columns * panel_bytes;
-  static constexpr std::size_t shared_bytes =
-      tile_alignment + tile_sets * terms * tile_bytes + stages * stage_numbers * sizeof(float);
+  static constexpr std::size_t other_bytes = tile_alignment + tile_sets * terms * tile_bytes,
+                               stage_bytes = Boxes::numbers * sizeof(float);
+  static constexpr int stages =
+      std::min<int>(most_stages, (cluster_shared_memory - other_bytes) / stage_bytes);
+  static_assert(ahead < stages);
+  static constexpr std::size_t shared_bytes = other_bytes + stages * stage_bytes;
 
   static Index tiles(Index a_rows, Index b_rows) {
     return Index{blocks_for(a_rows, rows)} * blocks_for(b_rows, columns);
   }
 };
 
-using Square = Shape<2, 128, 200, 56, 4>;
-using Wide = Shape<3, 96, 128, 48, 3>;
+template <template <int, int> class Boxes, int Terms>
+using Square = Shape<Boxes, Terms, 2, 128, 200, 56, 4>;
+template <template <int, int> class Boxes, int Terms>
+using Wide = Shape<Boxes, Terms, 3, 96, 128, 48, 3>;
 
 /// totals += sums, which become 0.
 template <int count>
@@ -134,111 +130,67 @@ struct Turns {
 /// What the threads of a block have in common.
 template <class Shape>
 struct Memory {
-  static constexpr int barriers = 2 * stages + 2 * Shape::tile_sets;
+  static constexpr int barriers = 2 * Shape::stages + 2 * Shape::tile_sets;
 
   unsigned char* tiles;
   float* numbers;
   /// `arrived`: the numbers of a chunk have come. `read`: all threads have read them.
-  Turns<stages> arrived, read;
+  Turns<Shape::stages> arrived, read;
   /// `full`: the tiles of a chunk have been written. `empty`: the products that read them have ended.
   Turns<Shape::tile_sets> full, empty;
 
   __device__ __forceinline__ unsigned char* tile(int number, int term) const {
-    return tiles + (number % Shape::tile_sets * terms + term) * Shape::tile_bytes;
+    return tiles + (number % Shape::tile_sets * Shape::terms + term) * Shape::tile_bytes;
   }
-  /// Box i of the numbers of a chunk. Row m of its column k is number k * box_rows + place(m, k % 8).
-  __device__ __forceinline__ float* box(int number, int i) const {
-    return numbers + number % stages * Shape::stage_numbers + i * chunk * box_rows;
+  __device__ __forceinline__ float* boxes(int number) const {
+    return numbers + number % Shape::stages * Shape::Boxes::numbers;
   }
-  static __device__ __forceinline__ int place(int m, int k) { return (m / 4 ^ k) * 4 + m % 4; }
 };
 
-/// A thread of the warpgroups that make tiles. `Width` divides the numbers of rows, and columns begin at
-/// multiples of `Width` floats. With 4, TMA fetches.
-template <class Shape, int Width>
+/// A thread of the warpgroups that make tiles.
+template <class Shape>
 struct Maker {
-  static constexpr bool has_boxes = Width == 4;
-  /// Arrivals at `arrived`: one announces TMA's bytes, or each thread arrives when its copies are done.
-  static constexpr unsigned arrivals = has_boxes ? 1 : maker_threads;
+  using Boxes = typename Shape::Boxes;
+  static constexpr int terms = Shape::terms;
 
   const Memory<Shape>& memory;
-  const Arguments& arguments;
+  const Arguments<typename Boxes::Source>& arguments;
   Index row, column, first;
   int chunks, thread;
 
-  /// Starts copying the numbers of a chunk, if it exists, once all threads have read those in its place. All
-  /// threads of the warpgroups call it.
+  /// The first warp starts copying the numbers of a chunk, if it exists, once all threads have read those in
+  /// its place.
   __device__ __forceinline__ void fetch(int number) const {
-    if (number >= chunks || (has_boxes && thread >= warp_size)) return;
+    if (number >= chunks || thread >= warp_size) return;
     memory.read.wait_before(number);
-    const Index k = first + Index{number} * chunk;
-    if constexpr (has_boxes) {
-      fetch_boxes(number, static_cast<int>(k));
-    } else {
-      fetch_packs<Shape::left_boxes>(number, 0, arguments.a.matrix, row, k);
-      fetch_packs<Shape::right_boxes>(number, Shape::left_boxes, arguments.b.matrix, column, k);
-      ptx::cp_async_mbarrier_arrive(memory.arrived.of(number));
-    }
-  }
-  /// From column k on, by a warp, a box a lane.
-  __device__ __forceinline__ void fetch_boxes(int number, int k) const {
     std::uint64_t* const arrived = memory.arrived.of(number);
-    if (thread == 0) ptx::mbarrier_arrive_expect(arrived, Shape::stage_numbers * sizeof(float));
+    if (thread == 0) ptx::mbarrier_arrive_expect(arrived, Shape::stage_bytes);
     __syncwarp();
-    const bool is_left = thread < Shape::left_boxes;
-    if (thread >= Shape::left_boxes + Shape::right_boxes) return;
-    const Index m = is_left ? row + thread * box_rows : column + (thread - Shape::left_boxes) * box_rows;
-    ptx::copy_box_to_shared(memory.box(number, thread), is_left ? &arguments.a.map : &arguments.b.map,
-                            static_cast<int>(m), k, arrived);
+    Boxes::fetch(memory.boxes(number), arguments.a, arguments.b, static_cast<int>(row),
+                 static_cast<int>(column), static_cast<int>(first) + number * chunk, arrived, thread);
   }
-  /// Starts copying rows from `first_row` on and columns from k on to the boxes from `box` on. A thread
-  /// copies the same rows of each box, of columns with one permutation.
-  template <int boxes>
-  __device__ __forceinline__ void fetch_packs(int number, int box, const MatrixView<const float>& from,
-                                              Index first_row, Index k) const {
-    constexpr int packs = box_rows / Width, columns_at_once = maker_threads / packs,
-                  bytes = Width * static_cast<int>(sizeof(float));
-    static_assert(columns_at_once % 8 == 0);
-    const int m = thread % packs * Width;
-    const auto rows = static_cast<int>(min(Index{boxes * box_rows}, from.rows - first_row));
-#pragma unroll
-    for (int i = thread / packs; i < chunk; i += columns_at_once) {
-      const bool is_column = k + i < from.cols;
-      const float* const source = from.data + (k + i) * from.stride + first_row + m;
-      float* const target = memory.box(number, box) + i * box_rows + memory.place(m, i % 8);
-#pragma unroll
-      for (int p = 0; p < boxes; ++p) {
-        const bool is_there = is_column && p * box_rows + m < rows;
-        ptx::cp_async_or_zero<bytes>(target + p * chunk * box_rows,
-                                     is_there ? source + p * box_rows : from.data, is_there);
-      }
-    }
-  }
-  /// A thread splits one vector of every columns_at_once-th column. Vectors of odd boxes are those of one
-  /// column further or before, so that eight lanes read different banks. They write to different banks too;
-  /// in Wide a third of the writes take two turns.
+  /// A thread splits one vector of every columns_at_once-th column. Of eight vectors the last four are those
+  /// of one column further or before, so that eight lanes read different banks. They write to different banks
+  /// too; in Wide a third of the writes take two turns.
   __device__ __forceinline__ void split(int number) const {
     constexpr int vectors = Shape::columns / vector_numbers,
-                  columns_at_once = maker_threads / vectors / 8 * 8, box_vectors = box_rows / vector_numbers;
+                  columns_at_once = maker_threads / vectors / 8 * 8;
     static_assert(chunk % columns_at_once == 0);
     if (thread >= vectors * columns_at_once) return;
-    const int v = thread % vectors, column_of_thread = thread / vectors ^ v / box_vectors % 2,
-              in_eight = column_of_thread % 8, m = v % box_vectors * vector_numbers;
-    const float* const numbers =
-        memory.box(number, Shape::left_boxes + v / box_vectors) + column_of_thread * box_rows;
+    const int v = thread % vectors, column_of_thread = thread / vectors ^ v / 4 % 2,
+              in_eight = column_of_thread % 8;
+    const float* const boxes = memory.boxes(number);
     unsigned char* const tile = memory.tile(number, 0) + v / 8 * Shape::panel_bytes +
                                 column_of_thread * tile_row_bytes + (v % 8 ^ in_eight) * 16;
 #pragma unroll
     for (int k = 0; k < chunk; k += columns_at_once) {
-      const float* const x = numbers + k * box_rows;
-      const Pack<float, 4> halves[2] = {load_pack<4>(x + memory.place(m, in_eight)),
-                                        load_pack<4>(x + memory.place(m + 4, in_eight))};
+      float x[vector_numbers];
+      Boxes::read_right(boxes, arguments.b, v, column_of_thread + k, x);
 #pragma unroll
       for (int term = 0; term < terms; ++term) {
         Pack<unsigned, 4> vector;
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-          vector.of[j] = bf16_term_of(halves[j / 2].of[j % 2 * 2], halves[j / 2].of[j % 2 * 2 + 1], term);
+        for (int j = 0; j < 4; ++j) vector.of[j] = bf16_term_of(x[2 * j], x[2 * j + 1], term);
         store_pack(vector, reinterpret_cast<unsigned*>(tile + term * Shape::tile_bytes + k * tile_row_bytes));
       }
     }
@@ -260,32 +212,26 @@ struct Maker {
 /// A thread of a warpgroup that multiplies.
 template <class Shape>
 struct Multiplier {
+  static constexpr int terms = Shape::terms;
   /// Operands of an instruction: rows g and g + 8 of the warp's 16, where lane = 4 g + l.
   using Left = unsigned[terms][4];
   using Sums = float[Shape::columns / 8][4];
 
-  const Memory<Shape>& memory;
-  int g, l, first_row;
-  /// Where the number of row g in column 2 l of eight lies in a box. Other places differ in bits.
-  int place;
+  using Boxes = typename Shape::Boxes;
 
-  explicit __device__ __forceinline__ Multiplier(const Memory<Shape>& shared)
-      : memory(shared),
-        g(threadIdx.x % warp_size / 4),
-        l(threadIdx.x % 4),
-        first_row(threadIdx.x / warp_size * 16),
-        place(2 * l * box_rows + memory.place(first_row % box_rows + g, 2 * l)) {}
+  const Memory<Shape>& memory;
+  const typename Boxes::Source& a;
+  int g = static_cast<int>(threadIdx.x % warp_size / 4), l = static_cast<int>(threadIdx.x % 4),
+      first_row = static_cast<int>(threadIdx.x / warp_size * 16);
+  typename Boxes::Left numbers{first_row + g, l};
 
   __device__ __forceinline__ void split(int number, int step, Left& left) const {
-    constexpr int eight_rows = 8, next_column = 4;  // what they change: v ^ 2 and v ^ 1, vectors of four
-    const float* const box = memory.box(number, first_row / box_rows);
+    const float* const boxes = memory.boxes(number);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float* const x = box + (step * depth + i / 2 * 8) * box_rows;
-      const int first = place ^ i % 2 * eight_rows;
+      const float2 pair = numbers.read(boxes, a, step, i);
 #pragma unroll
-      for (int term = 0; term < terms; ++term)
-        left[term][i] = bf16_term_of(x[first], x[box_rows + (first ^ next_column)], term);
+      for (int term = 0; term < terms; ++term) left[term][i] = bf16_term_of(pair.x, pair.y, term);
     }
   }
   /// Starts sums += the products of a step of a chunk.
@@ -341,30 +287,28 @@ struct Multiplier {
 };
 
 /// Block (i, j, k): rows of range i of a, those of range j of b, columns of range k of both.
-template <class Shape, int Width>
+template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1)
-    split_gemm_kernel(const __grid_constant__ Arguments arguments) {
-  const MatrixView<const float>&a = arguments.a.matrix, &b = arguments.b.matrix;
+    split_gemm_kernel(const __grid_constant__ Arguments<typename Shape::Boxes::Source> arguments) {
   const Index row = Index{blockIdx.x} * Shape::rows, column = Index{blockIdx.y} * Shape::columns,
               first = Index{blockIdx.z} * arguments.depth_of_block,
-              end = min(first + arguments.depth_of_block, a.cols);
+              end = min(first + arguments.depth_of_block, arguments.depth);
   // Whole short sums: what they have beyond the matrices is 0.
   const auto chunks = static_cast<int>((end - first + columns_of_sum - 1) / columns_of_sum) * short_sum;
   using Shared = Memory<Shape>;
-  using Makers = Maker<Shape, Width>;
   __shared__ std::uint64_t barriers[Shared::barriers];
   unsigned char* const begin = dynamic_shared_memory();
   unsigned char* const tiles =
       begin + (tile_alignment - ptx::shared_address(begin) % tile_alignment) % tile_alignment;
   const Shared memory{
       .tiles = tiles,
-      .numbers = reinterpret_cast<float*>(tiles + Shape::tile_sets * terms * Shape::tile_bytes),
+      .numbers = reinterpret_cast<float*>(tiles + Shape::tile_sets * Shape::terms * Shape::tile_bytes),
       .arrived = {barriers},
-      .read = {barriers + stages},
-      .full = {barriers + 2 * stages},
-      .empty = {barriers + 2 * stages + Shape::tile_sets}};
+      .read = {barriers + Shape::stages},
+      .full = {barriers + 2 * Shape::stages},
+      .empty = {barriers + 2 * Shape::stages + Shape::tile_sets}};
   if (threadIdx.x == 0) {
-    memory.arrived.initialize(Makers::arrivals);
+    memory.arrived.initialize(1);
     memory.read.initialize(Shape::threads);
     memory.full.initialize(maker_threads);
     memory.empty.initialize(Shape::groups * group_threads);
@@ -375,21 +319,21 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (threadIdx.x >= Shape::groups * group_threads) {
     wgmma::release_registers<Shape::maker_registers>();
     const int thread = static_cast<int>(threadIdx.x) - Shape::groups * group_threads;
-    Makers{memory, arguments, row, column, first, chunks, thread}.run();
+    Maker<Shape>{memory, arguments, row, column, first, chunks, thread}.run();
     return;
   }
   wgmma::take_registers<Shape::registers>();
   using Own = Multiplier<Shape>;
   typename Own::Sums totals = {};
-  const Own own(memory);
+  const Own own{memory, arguments.a};
   own.run(chunks, totals);
-  float* const out = arguments.partial + Index{blockIdx.z} * b.rows * a.rows;
+  float* const out = arguments.partial + Index{blockIdx.z} * arguments.columns * arguments.rows;
 #pragma unroll
   for (int j = 0; j < Shape::columns / 8; ++j) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const Index m = row + own.first_row + own.g + i / 2 * 8, n = column + 8 * j + 2 * own.l + i % 2;
-      if (m < a.rows && n < b.rows) out[n * a.rows + m] = totals[j][i];
+      if (m < arguments.rows && n < arguments.columns) out[n * arguments.rows + m] = totals[j][i];
     }
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "orthornn/core/precision.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 
 namespace orthornn::cuda {
@@ -10,11 +11,15 @@ namespace orthornn::cuda {
 bool takes_split_gemm(Device device, Index rows, Index cols, Index depth);
 
 /// c <- alpha a b^T + beta c for a [rows, depth] and b [cols, depth] that `takes_split_gemm` accepts, on
-/// tensor cores. Numbers are sums of three bfloat16, 24 bits in all, and long sums are sums of floats. In
-/// norm results are off by less than 2^-20: as cuBLAS's of floats where terms have either sign, and up to
-/// six times as much where all are positive. Numbers that are infinite, or above 3.39e38, make their results
-/// NaN; of numbers below 1e-33 fewer bits count. The order of the sums depends on the sizes alone.
+/// tensor cores. The order of the sums depends on the sizes, and on whether columns begin at multiples of 16
+/// bytes.
+///
+/// In fp32 numbers are sums of three bfloat16, 24 bits in all, and long sums are sums of floats. In norm
+/// results are off by less than 2^-20: as cuBLAS's of floats where terms have either sign, and up to six
+/// times as much where all are positive. Otherwise they are sums of two, 16 bits in all, and results are off
+/// by less than 2^-17. Numbers that are infinite, or above 3.39e38, make their results NaN; of numbers below
+/// 1e-33 fewer bits count.
 void split_gemm(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
-                MatrixView<float> c);
+                MatrixView<float> c, Precision precision);
 
 }  // namespace orthornn::cuda

@@ -7,7 +7,8 @@ namespace orthornn::cuda {
 
 bool takes_split_gemm(Device, Index, Index, Index) { return false; }
 
-void split_gemm(float, MatrixView<const float>, MatrixView<const float>, float, MatrixView<float>) {
+void split_gemm(float, MatrixView<const float>, MatrixView<const float>, float, MatrixView<float>,
+                Precision) {
   throw DeviceError("this build has no products of sums of bfloat16; expected one for a GPU");
 }
 
