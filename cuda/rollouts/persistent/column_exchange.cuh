@@ -1,6 +1,6 @@
 #pragma once
 // What the sequences of a cluster exchange on tensor cores: columns of B (tensor_core_product.cuh). A block
-// has one or two units of 64 rows, of which each of its eight warps finishes eight.
+// has one or two units of 64 or 80 rows, of which each of its warps finishes eight.
 
 #include <cuda_bf16.h>
 
@@ -8,24 +8,21 @@
 
 namespace orthornn::cuda {
 
-/// Rows of a unit.
-inline constexpr int unit_rows = 64;
-
 /// Octets are padded, so that the lanes whose reads are served at once read different banks: the 16 of half a
 /// warp where a lane reads eight bytes, the eight of a quarter where it reads 16.
 template <class Operands>
 using ColumnLayout = OctetLayout<Operands::columns, 8 * Operands::operand_terms, 32, false>;
 
 /// By warps: each sends its rows.
-template <class Operands, int Blocks, int Units>
-class ColumnsByWarp : public OctetExchange<__nv_bfloat16, Blocks, Units * unit_rows / 8, unit_rows / 8,
+template <class Operands, int Blocks, int Units, int UnitRows>
+class ColumnsByWarp : public OctetExchange<__nv_bfloat16, Blocks, Units * UnitRows / 8, UnitRows / 8,
                                            ColumnLayout<Operands>> {
   using Layout = ColumnLayout<Operands>;
 
  public:
   /// With so many of the columns.
   __device__ ColumnsByWarp(unsigned char* memory, int columns)
-      : OctetExchange<__nv_bfloat16, Blocks, Units * unit_rows / 8, unit_rows / 8, Layout>(memory, columns) {}
+      : OctetExchange<__nv_bfloat16, Blocks, Units * UnitRows / 8, UnitRows / 8, Layout>(memory, columns) {}
 
   /// Says a term of one of this block's rows.
   __device__ void store(int step, int row, int term, int column, __nv_bfloat16 value) const {
@@ -46,14 +43,18 @@ class ColumnsByWarp : public OctetExchange<__nv_bfloat16, Blocks, Units * unit_r
   }
 };
 
+/// Numbers of bfloat16 from a column of so many rows to the next: eight banks further, so that the 16 lanes
+/// of half a warp read different ones.
+constexpr int column_stride(int rows) { return (rows + 47) / 64 * 64 + 16; }
+
 /// By blocks, each of which sends its rows by a bulk copy to each other block, once all of its warps have
 /// said theirs. A state of one term is so small that this is faster: by warps, N = 512 took 4 % longer on an
 /// H200. Columns beyond the given ones are never sent. A reader of them must keep nothing of what it
-/// computes. Columns are padded, so that the 16 lanes of half a warp read different banks.
-template <class Operands, int Blocks, int Units>
+/// computes.
+template <class Operands, int Blocks, int Units, int UnitRows>
 class ColumnsByBlock
-    : public ClusterBuffers<__nv_bfloat16, Blocks, Operands::columns*(Units* unit_rows + 16)> {
-  static constexpr int block_rows = Units * unit_rows, column_numbers = block_rows + 16;
+    : public ClusterBuffers<__nv_bfloat16, Blocks, Operands::columns * column_stride(Units* UnitRows)> {
+  static constexpr int block_rows = Units * UnitRows, column_numbers = column_stride(block_rows);
   static_assert(Operands::operand_terms == 1);
 
  public:

@@ -91,24 +91,25 @@ struct Bf16Operands {
   };
 };
 
-inline constexpr unsigned tensor_core_threads = 256;
-
-/// How the eight warps of a block share a unit, and the shared memory of the block: warp w has rows
-/// 32 (w % 2) .. + 31, two fragments of 16, and quarter w / 2 of the columns. Four warps with the same rows
-/// meet in shared memory, where each finishes eight of them: those that come first in its own fragments.
-template <class OperandsType, int Blocks, int Units>
+/// How the warps of a block share a unit, and the shared memory of the block. Each warp finishes eight rows
+/// of a unit. Of 64 rows, warp w multiplies rows 32 (w % 2) .. + 31, two fragments of 16, by part w / 2 of
+/// four parts of the columns. Of 80 rows, it multiplies rows 16 (w % 5) .. + 15 by part w / 5 of two. Warps
+/// with the same rows meet in shared memory, where each finishes those that come first in its own fragments.
+template <class OperandsType, int Blocks, int Units, int UnitRows>
 struct TensorCoreShape {
   using Operands = OperandsType;
-  static constexpr int units = Units;
-  static constexpr int quarters = 4;
-  static constexpr int block_rows = Units * unit_rows, quarter_columns = Blocks * block_rows / quarters;
+  static constexpr int blocks = Blocks, units = Units, unit_rows = UnitRows;
+  static_assert(UnitRows == 64 || UnitRows == 80);
+  /// Fragments of 16 rows that a warp has of a unit, warps that have all of its rows, and parts of the
+  /// columns: a warp finishes one octet of its rows.
+  static constexpr int row_fragments = UnitRows == 64 ? 2 : 1, row_warps = UnitRows / (16 * row_fragments),
+                       parts = 2 * row_fragments;
+  static constexpr unsigned threads = parts * row_warps * warp_size;
+  static constexpr int block_rows = Units * UnitRows, part_columns = Blocks * block_rows / parts;
   /// Steps of the product.
-  static constexpr int depths = quarter_columns / Operands::depth;
-  /// Fragments of 16 rows that a warp has of a unit, and warps that have all of its rows.
-  static constexpr int row_fragments = 2;
-  static constexpr int row_warps = unit_rows / (16 * row_fragments);
-  /// Operands of Q that a thread has of a unit, four registers each. Of 255 registers a thread, 128 are for
-  /// Q. Where two units do not fit, the second is kept in shared memory.
+  static constexpr int depths = part_columns / Operands::depth;
+  /// Operands of Q that a thread has of a unit, four registers each. Of 255 registers a thread, or 168 with
+  /// ten warps, 128 are for Q. Where two units do not fit, the second is kept in shared memory.
   static constexpr int unit_operands = row_fragments * depths * Operands::matrix_terms;
   static constexpr int register_units = Units * unit_operands * 4 > 128 ? 1 : Units;
   static_assert(register_units * unit_operands * 4 <= 128);
@@ -117,23 +118,22 @@ struct TensorCoreShape {
   static constexpr int owned = Units * Operands::lane_sequences;
   /// At least four sums take turns, so that an instruction need not wait for the one before it. Eight took 2
   /// % longer in all: mma.sync keeps its tensor core for eight cycles, and there are two warps for each.
-  static constexpr int chains = std::max(1, 2 / (Units * Operands::octets));
+  static constexpr int chains = std::max(1, 4 / (row_fragments * Units * Operands::octets));
 
   /// Whether a state has one bfloat16 for each number.
   static constexpr bool has_short_state = Operands::operand_terms * Operands::column_terms == 1;
-  using Exchange = std::conditional_t<has_short_state, ColumnsByBlock<Operands, Blocks, Units>,
-                                      ColumnsByWarp<Operands, Blocks, Units>>;
-  static constexpr std::size_t weight_bytes = shared_operands * sizeof(uint4) * tensor_core_threads;
-  /// Sums for others: each warp has some for each of three others. When operands are loaded, they pass
-  /// through the same memory.
-  static constexpr std::size_t sum_bytes = std::max(
-      owned * (quarters - 1) * tensor_core_threads * sizeof(float), sizeof(uint4) * tensor_core_threads);
+  using Exchange = std::conditional_t<has_short_state, ColumnsByBlock<Operands, Blocks, Units, UnitRows>,
+                                      ColumnsByWarp<Operands, Blocks, Units, UnitRows>>;
+  static constexpr std::size_t weight_bytes = shared_operands * sizeof(uint4) * threads;
+  /// Sums for others: each warp has some for each of the others with its rows. When operands are loaded, they
+  /// pass through the same memory.
+  static constexpr std::size_t sum_bytes =
+      std::max(owned * (parts - 1) * threads * sizeof(float), sizeof(uint4) * threads);
   static constexpr std::size_t shared_bytes = weight_bytes + Exchange::shared_bytes + sum_bytes;
   static_assert(shared_bytes <= cluster_shared_memory);
-  static_assert(quarter_columns % Operands::depth == 0 && block_rows % Operands::depth == 0,
+  static_assert(part_columns % Operands::depth == 0 && block_rows % Operands::depth == 0,
                 "the columns of a step of the product are of one block");
-  static_assert(quarters * row_warps * warp_size == tensor_core_threads);
-  static_assert(Blocks <= quarters * row_warps + 1, "a warp for each block that is sent to");
+  static_assert(Blocks <= parts * row_warps + 1, "a warp for each block that is sent to");
 };
 
 /// Where a thread stands in its block.
@@ -142,13 +142,15 @@ struct TensorCorePlace {
   int lane = static_cast<int>(threadIdx.x % warp_size), warp = static_cast<int>(threadIdx.x / warp_size);
   /// Of fragments: lane = 4 g + l.
   int g = lane / 4, l = lane % 4;
-  /// The warp's first row in a unit, and its quarter of the columns.
-  int warp_row = warp % Shape::row_warps * 16 * Shape::row_fragments, quarter = warp / Shape::row_warps;
+  /// The warp's first row in a unit, and its part of the columns.
+  int warp_row = warp % Shape::row_warps * 16 * Shape::row_fragments, part = warp / Shape::row_warps;
 
   /// The row in its unit whose elements this thread finishes.
-  __device__ int own_row() const { return warp_row + quarter * 8 + g; }
+  __device__ int own_row() const { return warp_row + part * 8 + g; }
   /// Of element i that this thread finishes: its row in the block, and its sequence in the cluster.
-  __device__ int row_of(int i) const { return i / Shape::Operands::lane_sequences * unit_rows + own_row(); }
+  __device__ int row_of(int i) const {
+    return i / Shape::Operands::lane_sequences * Shape::unit_rows + own_row();
+  }
   __device__ int sequence_of(int i) const {
     using Operands = typename Shape::Operands;
     constexpr int of_lane = Operands::lane_octet_sequences;
@@ -157,7 +159,7 @@ struct TensorCorePlace {
   }
   /// Row r of a fragment. Fragments begin with the eight rows that this warp finishes.
   __device__ int fragment_row(int fragment, int r) const {
-    const int row_octet = (fragment * 2 + r / 8 + quarter) % Shape::quarters;
+    const int row_octet = (fragment * 2 + r / 8 + part) % Shape::parts;
     return warp_row + row_octet * 8 + r % 8;
   }
 };
@@ -178,8 +180,8 @@ class TensorCoreWeights {
     passage += threadIdx.x;
     const auto operand = [&](int unit, int fragment, int k, int term, int i) {
       return Operands::left(term, i, place.g, place.l, [&](int r, int c) {
-        return read(unit * unit_rows + place.fragment_row(fragment, r),
-                    place.quarter * Shape::quarter_columns + k * Operands::depth + c);
+        return read(unit * Shape::unit_rows + place.fragment_row(fragment, r),
+                    place.part * Shape::part_columns + k * Operands::depth + c);
       });
     };
     const auto registers = [&](int unit, int fragment, int k, int term) {
@@ -224,13 +226,13 @@ class TensorCoreWeights {
   }
 
  private:
-  static constexpr int threads = static_cast<int>(tensor_core_threads);
+  static constexpr int threads = static_cast<int>(Shape::threads);
 
   unsigned registers_[Shape::register_units][Shape::row_fragments][Shape::depths][Operands::matrix_terms][4];
   uint4* shared_ = nullptr;
 };
 
-/// The sums of one warp: its rows by its quarter of the columns, of all sequences.
+/// The sums of one warp: its rows by its part of the columns, of all sequences.
 template <class Shape>
 class WarpSums {
   using Operands = typename Shape::Operands;
@@ -244,7 +246,7 @@ class WarpSums {
                                       int step) {
 #pragma unroll
     for (int k = 0; k < Shape::depths; ++k) {
-      const int column = place.quarter * Shape::quarter_columns + k * Operands::depth;
+      const int column = place.part * Shape::part_columns + k * Operands::depth;
       const __nv_bfloat16* const state = exchange.rows(step, column);
       typename Operands::State x[Operands::octets];
 #pragma unroll
@@ -295,7 +297,7 @@ class WarpSums {
   float sums_[Shape::units][Shape::row_fragments][Operands::octets][Shape::chains][4] = {};
 };
 
-/// products = the sums of this thread's elements over the four warps of its rows, by way of `memory`, which
+/// products = the sums of this thread's elements over the warps of its rows, by way of `memory`, which
 /// is shared. Everyone must have read what was there before. So it is: a step of the recurrence lies between.
 /// Each lane arrives in `commit` after it has read (ColumnsByWarp), or `commit` has a barrier of the block
 /// (ColumnsByBlock).
@@ -304,19 +306,19 @@ __device__ __forceinline__ void add_over_warps(const TensorCorePlace<Shape>& pla
                                                const WarpSums<Shape>& sums, float* memory,
                                                float (&products)[Shape::owned]) {
   using LaneSums = typename WarpSums<Shape>::LaneSums;
-  constexpr int quarters = Shape::quarters, row_warps = Shape::row_warps;
+  constexpr int parts = Shape::parts, row_warps = Shape::row_warps;
   constexpr int sequences = Shape::Operands::lane_sequences;
-  /// Where a warp finds what the one `number` + 1 quarters before it has for it.
+  /// Where a warp finds what the one `number` + 1 parts before it has for it.
   const auto slot = [&](int unit, int number, int of_warp) {
     return reinterpret_cast<LaneSums*>(memory) +
-           ((unit * (quarters - 1) + number) * static_cast<int>(tensor_core_threads) +
+           ((unit * (parts - 1) + number) * static_cast<int>(Shape::threads) +
             of_warp * static_cast<int>(warp_size) + place.lane);
   };
 #pragma unroll
   for (int unit = 0; unit < Shape::units; ++unit) {
 #pragma unroll
-    for (int i = 1; i < quarters; ++i) {
-      const int of_warp = place.warp % row_warps + (place.quarter + i) % quarters * row_warps;
+    for (int i = 1; i < parts; ++i) {
+      const int of_warp = place.warp % row_warps + (place.part + i) % parts * row_warps;
       *slot(unit, i - 1, of_warp) = sums.of(unit, i);
     }
   }
@@ -325,7 +327,7 @@ __device__ __forceinline__ void add_over_warps(const TensorCorePlace<Shape>& pla
   for (int unit = 0; unit < Shape::units; ++unit) {
     LaneSums sum = sums.of(unit, 0);
 #pragma unroll
-    for (int number = 0; number < quarters - 1; ++number) {
+    for (int number = 0; number < parts - 1; ++number) {
       const LaneSums x = *slot(unit, number, place.warp);
 #pragma unroll
       for (int i = 0; i < sequences; ++i) sum.values[i] += x.values[i];

@@ -8,29 +8,34 @@ namespace orthornn::cuda {
 namespace {
 
 /// A way to carry up to Operands::most_sequences at a time.
-template <Direction direction, class Operands, int Blocks, int Units>
+template <Direction direction, class Operands, int Blocks, int Units, int UnitRows = 64>
 struct Kernel {
-  static constexpr auto function = tensor_core_rollout<direction, Operands, Blocks, Units>;
+  using Shape = TensorCoreShape<Operands, Blocks, Units, UnitRows>;
+  static constexpr auto function = tensor_core_rollout<direction, Shape>;
   static constexpr int most_sequences = Operands::most_sequences;
 
   static LaunchShape shape(unsigned clusters) {
-    return {.grid = clusters * Blocks,
-            .block = tensor_core_threads,
-            .shared = TensorCoreShape<Operands, Blocks, Units>::shared_bytes,
-            .cluster = Blocks};
+    return {
+        .grid = clusters * Blocks, .block = Shape::threads, .shared = Shape::shared_bytes, .cluster = Blocks};
   }
   /// Clusters that run at the same time.
   static Index clusters(Context& gpu) { return active_clusters(gpu, function, shape(1)); }
+  /// Whether they carry all units and all sequences.
+  static bool carries(Context& gpu, const RolloutArguments<float>& arguments) {
+    return arguments.hidden_size <= Blocks * Shape::block_rows &&
+           arguments.batch <= clusters(gpu) * most_sequences;
+  }
 };
 
-/// Starts the first of the kernels that carries all sequences at the same time, or else the last in turns. A
-/// cluster has as few sequences as that takes, for each is a part of what the blocks send to one another.
+/// Starts the first of the kernels that carries all units and sequences at the same time, or else the last in
+/// turns. A cluster has as few sequences as that takes, for each is a part of what the blocks send to one
+/// another.
 template <class Kernel, class... Others>
 void start_first(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
-  const Index clusters = Kernel::clusters(gpu), batch = arguments.batch;
   if constexpr (sizeof...(Others) > 0) {
-    if (batch > clusters * Kernel::most_sequences) return start_first<Others...>(gpu, arguments, q);
+    if (!Kernel::carries(gpu, arguments)) return start_first<Others...>(gpu, arguments, q);
   }
+  const Index clusters = Kernel::clusters(gpu), batch = arguments.batch;
   const Index turns = (batch - 1) / (clusters * Kernel::most_sequences) + 1;
   const Index sequences = (batch - 1) / (clusters * turns) + 1;
   launch(gpu, Kernel::function, Kernel::shape(blocks_for(batch, sequences)), arguments, q,
@@ -55,6 +60,11 @@ void start_up_to_256(Context& gpu, const RolloutArguments<float>& arguments, con
               Kernel<direction, TwoTermsOf16, 2, 2>>(gpu, arguments, q);
 }
 
+/// Up to 480 units in bf16. A GPU runs more clusters of six blocks at a time than of seven or eight. In tf32
+/// they took as long as half as many blocks of two units.
+template <Direction direction>
+using SixBlocks = Kernel<direction, OneTermState<1>, 6, 1, 80>;
+
 /// Up to 64 * Blocks units, a unit a block, so that all operands are in registers. Batches that are too large
 /// for such clusters go over half as many blocks of two units, which carry more sequences at a time.
 template <Direction direction, int Blocks>
@@ -62,10 +72,10 @@ void start_up_to_512(Context& gpu, const RolloutArguments<float>& arguments, con
                      Precision precision) {
   constexpr int half = (Blocks + 1) / 2;
   if (precision == Precision::bf16) {
-    return start_first<
-        Kernel<direction, OneTermState<1>, Blocks, 1>, Kernel<direction, OneTermState<2>, Blocks, 1>,
-        Kernel<direction, OneTermState<1>, half, 2>, Kernel<direction, OneTermState<2>, half, 2>>(
-        gpu, arguments, q);
+    return start_first<Kernel<direction, OneTermState<1>, Blocks, 1>, SixBlocks<direction>,
+                       Kernel<direction, OneTermState<2>, Blocks, 1>,
+                       Kernel<direction, OneTermState<1>, half, 2>,
+                       Kernel<direction, OneTermState<2>, half, 2>>(gpu, arguments, q);
   }
   start_first<Kernel<direction, TwoTermsOf4, Blocks, 1>, Kernel<direction, TwoTermsOf8, Blocks, 1>,
               Kernel<direction, TwoTermsOf8, half, 2>, Kernel<direction, TwoTermsOf16, half, 2>>(

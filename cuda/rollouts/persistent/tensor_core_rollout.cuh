@@ -3,8 +3,8 @@
 //
 // A block keeps its rows of Q (of Q^T backward) on chip through all steps (tensor_core_product.cuh). A step:
 //   1. receive: the state of the last step arrives from all blocks.
-//   2. multiply: each warp multiplies its rows by a quarter of the columns. The four warps of the same rows
-//      exchange their sums through shared memory, and each finishes a quarter of the rows.
+//   2. multiply: each warp multiplies its rows by a part of the columns. The warps of the same rows exchange
+//      their sums through shared memory, and each finishes eight of the rows.
 //   3. finish: each thread makes the new state of its elements and publishes it.
 
 #include "cuda/rollouts/persistent/step_order.cuh"
@@ -94,14 +94,13 @@ struct TensorCoreThread {
   }
 };
 
-/// N padded to 64 * Units * Blocks, over a cluster of Blocks blocks, which carries `sequences` <=
-/// most_sequences.
+/// N padded to the rows of a cluster, which carries `sequences` <= most_sequences.
 ///
 /// Only what is multiplied is rounded: sums, activations and the states that are kept are float.
-template <Direction direction, class Operands, int Blocks, int Units>
-__global__ void __launch_bounds__(tensor_core_threads, 1)
+template <Direction direction, class Shape>
+__global__ void __launch_bounds__(Shape::threads, 1)
     tensor_core_rollout(RolloutArguments<float> arguments, const float* q, int sequences) {
-  using Shape = TensorCoreShape<Operands, Blocks, Units>;
+  using Operands = typename Shape::Operands;
   using Exchange = typename Shape::Exchange;
   using Thread = TensorCoreThread<direction, Shape>;
   constexpr bool forward = direction == Direction::forward;
@@ -121,7 +120,7 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
                                                     : 0.0f;
                });
   typename Thread::Element elements[Shape::owned];
-  const Index first_sequence = Index{blockIdx.x / Blocks} * sequences;
+  const Index first_sequence = Index{blockIdx.x / Shape::blocks} * sequences;
 #pragma unroll
   for (int i = 0; i < Shape::owned; ++i) {
     const int s = place.sequence_of(i);
