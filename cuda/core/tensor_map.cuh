@@ -40,7 +40,7 @@ inline EncodeTensorMap* encode_tensor_map() {
 ///
 /// In shared memory columns of a box lie one after another. With CU_TENSOR_MAP_SWIZZLE_128B they have 32
 /// rows, and vector v of 16 bytes of column k lies at v ^ (k % 8) if the box begins at a multiple of 1024
-/// bytes.
+/// bytes. Throws DeviceError if the driver knows no tensor maps, or refuses this one.
 inline CUtensorMap tensor_map(const MatrixView<const float>& m, int box_rows, int box_columns,
                               CUtensorMapSwizzle swizzle) {
   static EncodeTensorMap* const encode = encode_tensor_map();

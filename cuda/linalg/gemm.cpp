@@ -2,23 +2,17 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdint>
 #include <type_traits>
 
 #include "cuda/core/check.hpp"
 #include "cuda/core/context.hpp"
 #include "cuda/core/convert.hpp"
+#include "cuda/linalg/aligned_columns.hpp"
 #include "cuda/linalg/elementwise.hpp"
 #include "cuda/linalg/split_gemm.hpp"
 
 namespace orthornn::cuda {
 namespace {
-
-/// cuBLAS requires a stride of at least one, also for a matrix without rows.
-template <class T>
-std::int64_t stride_of(const MatrixView<T>& matrix) {
-  return std::max<Index>({matrix.stride, matrix.rows, 1});
-}
 
 template <class T>
 cublasOperation_t operation(const Operand<T>& operand) {
@@ -89,13 +83,6 @@ void multiply_columns(float alpha, const Operand<float>& a, const Operand<float>
 #endif
 }
 
-/// Whether every column begins at a multiple of 16 bytes.
-template <class T>
-bool has_aligned_columns(const MatrixView<T>& matrix) {
-  constexpr Index grain = 16 / sizeof(T);
-  return reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 && stride_of(matrix) % grain == 0;
-}
-
 /// c <- alpha a b + beta c, in blocks if it is large. cuBLAS is fastest where columns begin at multiples of
 /// 16 bytes, and their lengths are such multiples. So sides that lie along a column are cut there, and what
 /// is beyond has products of its own. An epoch of translation in tf32 with 24,849 classes takes 2.0 s with
@@ -157,11 +144,13 @@ void multiply_copies(float alpha, const MatrixView<const float>& a, const Matrix
   copy_matrix<float>({c_copy, c.rows, c.cols, a_rows, c.device}, c);
 }
 
-/// c <- alpha a b^T + beta c in tf32 by a way that is faster than cuBLAS's, or false. cuBLAS takes twice as
-/// long where columns begin at no multiples of 16 bytes. Below 768 rows split_gemm is fastest, above them
-/// copies are (tools/bench-results/h200-gradients.csv).
-bool multiply_unaligned(float alpha, const Operand<float>& a, const Operand<float>& b, float beta,
-                        MatrixView<float> c, Precision precision) {
+/// c <- alpha a b^T + beta c where columns begin at no multiples of 16 bytes, for precisions other than fp32.
+/// Returns whether it did: otherwise cuBLAS is as fast, or the sizes were not timed. cuBLAS takes up to twice
+/// as long for such columns. With both sides up to 641 rows split_gemm takes 0.55 to 0.92 of its time, with
+/// 705 rows 0.95 to 1.05. Copies take 0.6 to 1.0 of it where both sides have more than 768. There split_gemm
+/// would be faster for 1025 rows alone, of all that were timed (tools/bench-results/h200-gradients.csv).
+bool try_multiply_unaligned(float alpha, const Operand<float>& a, const Operand<float>& b, float beta,
+                            MatrixView<float> c, Precision precision) {
   constexpr Index fewest_rows = 768, fewest_columns = 4096, largest_copy = Index{1} << 24;
   if (a.is_transposed || !b.is_transposed || (has_aligned_columns(a.matrix) && has_aligned_columns(b.matrix)))
     return false;
@@ -191,7 +180,7 @@ void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<
           takes_split_gemm(c.device, c.rows, c.cols, a.cols())) {
         return split_gemm(alpha, a.matrix, b.matrix, beta, c, precision);
       }
-    } else if (multiply_unaligned(alpha, a, b, beta, c, precision)) {
+    } else if (try_multiply_unaligned(alpha, a, b, beta, c, precision)) {
       return;
     }
   }

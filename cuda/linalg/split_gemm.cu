@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "cuda/core/launch.hpp"
+#include "cuda/linalg/aligned_columns.hpp"
 #include "cuda/linalg/split_gemm.cuh"
 #include "cuda/linalg/split_gemm.hpp"
 #include "cuda/linalg/sum_partials.cuh"
@@ -53,8 +54,8 @@ void start(float alpha, MatrixView<const float> a, MatrixView<const float> b, fl
                        grid_size(division.parts)),
           .block = Shape::threads,
           .shared = Shape::shared_bytes},
-         Arguments<typename Boxes::Source>{Boxes::source_of(a, true), Boxes::source_of(b, false), a.rows,
-                                           b.rows, a.cols, division.depth_of_block, partial});
+         Arguments<typename Boxes::Source>{Boxes::left_source(a), Boxes::right_source(b), a.rows, b.rows,
+                                           a.cols, division.depth_of_block, partial});
   sum_partials(gpu, partial, division.parts, count, [=] __device__(Index i, float sum) {
     float& to = c.data[i / c.rows * c.stride + i % c.rows];
     to = alpha * sum + (beta == 0 ? 0 : beta * to);
@@ -92,8 +93,9 @@ double useful_share(Index rows, Index cols, Index parts) {
 
 template <class Shape>
 bool takes(Index rows, Index cols, Index depth_of_sums) {
-  // With three terms this kernel takes 0.39 to 0.87 of cuBLAS's time where tiles have this share or more, for
-  // cuBLAS pads as well. Smaller shares were hardly timed (tools/bench-results/h200-gradients.csv).
+  // This kernel takes 0.39 to 0.87 of cuBLAS's time with three terms where tiles have this share or more, for
+  // cuBLAS pads as well. With two terms it takes 0.55 to 1.05 of it up to 705 rows. Smaller shares were
+  // hardly timed (tools/bench-results/h200-gradients.csv).
   constexpr double least_share = 0.4;
   const Index parts = divide(Shape::tiles(rows, cols), depth_of_sums).parts;
   return parts * rows * cols <= max_partial_sums && useful_share<Shape>(rows, cols, parts) >= least_share;
@@ -118,9 +120,6 @@ void split_gemm(float alpha, MatrixView<const float> a, MatrixView<const float> 
   assert(a.cols == b.cols && a.cols > 0 && a.rows == c.rows && b.rows == c.cols);
   // Two terms are for columns that begin anywhere: for others cuBLAS's products in tf32 are faster.
   if (precision != Precision::fp32) return start_in<ShiftedBoxes, 2>(alpha, a, b, beta, c);
-  const auto has_aligned_columns = [](const MatrixView<const float>& m) {
-    return m.stride % vector_floats == 0 && is_aligned_for<vector_floats>(m.data);
-  };
   if (has_aligned_columns(a) && has_aligned_columns(b))
     return start_in<SwizzledBoxes, 3>(alpha, a, b, beta, c);
   start_in<ShiftedBoxes, 3>(alpha, a, b, beta, c);

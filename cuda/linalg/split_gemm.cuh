@@ -16,7 +16,7 @@
 // What lies in shared memory:
 //
 //   tiles      [tile_sets, terms] of bfloat16     of three terms: Square 96 KiB, Wide 72
-//   numbers    [stages] boxes of a, then of b     up to 148 KiB
+//   numbers    [stages] boxes of a, then of b     Square 128 KiB, Wide 144; shifted 99 or 132, and 148
 //   barriers   arrived, read, full, empty
 //
 // No barrier stops all warpgroups at once. While one splits, the products of another keep the tensor cores
@@ -35,7 +35,9 @@
 
 namespace orthornn::cuda::split_products {
 
-/// Chunks whose numbers are in shared memory, at most. A chunk is fetched `ahead` chunks before it is split.
+/// Chunks whose numbers are in shared memory, at most. A chunk is fetched `ahead` chunks before it is split,
+/// once all threads have read the one in its place. With three stages, as Square has them for three terms of
+/// shifted columns, that is the last one that was split.
 inline constexpr int most_stages = 4, ahead = 2;
 inline constexpr int group_threads = 128;
 /// Threads of the warpgroups that make tiles. One has too few warps to hide what its instructions wait for.
@@ -76,10 +78,12 @@ struct Shape {
   using Boxes = BoxesType<rows, columns>;
   static constexpr int panel_bytes = chunk * tile_row_bytes;
   static constexpr int tile_bytes = (columns + panel_columns - 1) / panel_columns * panel_bytes;
+  /// The barriers are there as well.
+  static constexpr std::size_t barrier_bytes = (2 * most_stages + 2 * tile_sets) * sizeof(std::uint64_t);
   static constexpr std::size_t other_bytes = tile_alignment + tile_sets * terms * tile_bytes,
                                stage_bytes = Boxes::numbers * sizeof(float);
   static constexpr int stages =
-      std::min<int>(most_stages, (cluster_shared_memory - other_bytes) / stage_bytes);
+      std::min<int>(most_stages, (cluster_shared_memory - barrier_bytes - other_bytes) / stage_bytes);
   static_assert(ahead < stages);
   static constexpr std::size_t shared_bytes = other_bytes + stages * stage_bytes;
 

@@ -16,9 +16,10 @@ bool takes_split_gemm(Device device, Index rows, Index cols, Index depth);
 ///
 /// In fp32 numbers are sums of three bfloat16, 24 bits in all, and long sums are sums of floats. In norm
 /// results are off by less than 2^-20: as cuBLAS's of floats where terms have either sign, and up to six
-/// times as much where all are positive. Otherwise they are sums of two, 16 bits in all, and results are off
-/// by less than 2^-17. Numbers that are infinite, or above 3.39e38, make their results NaN; of numbers below
-/// 1e-33 fewer bits count.
+/// times as much where all are positive. Otherwise they are sums of two, 16 bits in all. A product then lacks
+/// that of both second terms and what third terms would have, 2^-15 of it at most; for random numbers results
+/// are off by less than 2^-17. Numbers that are infinite, or above 3.39e38, make their results NaN; of
+/// numbers below 1e-33 fewer bits count. Throws DeviceError if the driver knows no tensor maps.
 void split_gemm(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
                 MatrixView<float> c, Precision precision);
 

@@ -3,7 +3,17 @@
 // chunk has `chunk` columns of `rows` rows of a, and of `columns` rows of b.
 //
 // TMA copies from multiples of 16 bytes alone. Where columns begin at such multiples, a chunk lies in
-// SwizzledBoxes, otherwise in ShiftedBoxes. Lanes that read at the same time read different banks of either.
+// SwizzledBoxes, otherwise in ShiftedBoxes. Both have
+//
+//   numbers       those of a chunk, with what pads them
+//   left_source   what TMA knows of a, made by the host; throws DeviceError as tensor_map does
+//   right_source  the same of b
+//   fetch         starts copying a chunk to `to`, by a warp: from column k on, a multiple of `chunk`, and
+//                 from rows `row` of a and `column` of b on; numbers beyond the matrices become 0
+//   Left::read    two numbers of a row of a in neighbouring columns, for an operand in registers
+//   read_right    eight numbers of a column of b
+//
+// Lanes that read at the same time read different banks.
 
 #include <cstdint>
 
@@ -31,13 +41,12 @@ struct SwizzledBoxes {
   struct Source {
     CUtensorMap map;
   };
-  /// `is_left` is not needed: boxes of a and of b are alike.
-  static Source source_of(const MatrixView<const float>& m, bool /*is_left*/) {
-    return {tensor_map(m, box_rows, chunk, CU_TENSOR_MAP_SWIZZLE_128B)};
+  static Source left_source(const MatrixView<const float>& a) {
+    return {tensor_map(a, box_rows, chunk, CU_TENSOR_MAP_SWIZZLE_128B)};
   }
+  static Source right_source(const MatrixView<const float>& b) { return left_source(b); }
 
-  /// Starts copying the chunk from column k on, and the rows of a from `row` and of b from `column` on, to
-  /// `to`: by a warp, a box a lane.
+  /// A box a lane.
   static __device__ __forceinline__ void fetch(float* to, const Source& a, const Source& b, int row,
                                                int column, int k, std::uint64_t* arrived, int lane) {
     const bool is_left = lane < left_boxes;
@@ -80,10 +89,12 @@ struct SwizzledBoxes {
   static __device__ __forceinline__ int place_of(int m, int k) { return (m / 4 ^ k) * 4 + m % 4; }
 };
 
-/// Boxes of all rows, and of every fourth column: wherever columns begin, these begin at the same distance
-/// behind multiples of 16 bytes. So column k of a chunk is column 4 (k % 8) + k / 8 of the matrices from
-/// there on, for a and b alike. A box begins at a multiple of 16 bytes, so it has up to three numbers before
-/// its rows, and four numbers more than these.
+/// Boxes of all rows, and of every fourth column. Every fourth column of a matrix begins at the same distance
+/// behind a multiple of 16 bytes, its shift. A box begins at this multiple. So it has the numbers of its rows
+/// from the shift on, and four numbers more than rows. Those before the shift and behind the rows are never
+/// used. The first of them may lie before the matrix, but in the same 16 bytes as its first number.
+///
+/// Column k of a chunk is column 4 (k % 8) + k / 8 of the matrices from there on, for a and b alike.
 template <int rows, int columns>
 struct ShiftedBoxes {
   /// Residues of columns, divided by four, and the columns of a box.
@@ -91,6 +102,9 @@ struct ShiftedBoxes {
   /// From a column of a box to the next: four banks further.
   static constexpr int left_stride = rows + vector_floats, right_stride = columns + vector_floats;
   static_assert(left_stride % warp_size == 4 && right_stride % warp_size == 4);
+  // What TMA requires of boxes.
+  static_assert(box_columns * left_stride % 32 == 0 && box_columns * right_stride % 32 == 0);
+  static_assert(left_stride <= 256 && right_stride <= 256);
   static constexpr int left_numbers = chunk * left_stride, numbers = left_numbers + chunk * right_stride;
 
   struct Source {
@@ -98,21 +112,10 @@ struct ShiftedBoxes {
     /// Numbers of a box before its rows.
     int shifts[residues];
   };
-  static Source source_of(const MatrixView<const float>& m, bool is_left) {
-    Source source{};
-    for (int residue = 0; residue < residues; ++residue) {
-      const float* const begin = m.data + residue * m.stride;
-      const auto shift =
-          static_cast<int>(reinterpret_cast<std::uintptr_t>(begin) / sizeof(float) % vector_floats);
-      const Index every_fourth = (m.cols - residue + residues - 1) / residues;
-      source.maps[residue] =
-          tensor_map({begin - shift, m.rows + shift, every_fourth, residues * m.stride, m.device},
-                     is_left ? left_stride : right_stride, box_columns, CU_TENSOR_MAP_SWIZZLE_NONE);
-      source.shifts[residue] = shift;
-    }
-    return source;
-  }
+  static Source left_source(const MatrixView<const float>& a) { return source_of(a, left_stride); }
+  static Source right_source(const MatrixView<const float>& b) { return source_of(b, right_stride); }
 
+  /// A lane fetches the box of a residue of a or of b.
   static __device__ __forceinline__ void fetch(float* to, const Source& a, const Source& b, int row,
                                                int column, int k, std::uint64_t* arrived, int lane) {
     if (lane >= 2 * residues) return;
@@ -122,6 +125,7 @@ struct ShiftedBoxes {
                             (is_left ? a : b).maps + residue, is_left ? row : column, k / residues, arrived);
   }
 
+  /// As in SwizzledBoxes.
   struct Left {
     int place;
 
@@ -134,6 +138,7 @@ struct ShiftedBoxes {
     }
   };
 
+  /// As in SwizzledBoxes.
   static __device__ __forceinline__ void read_right(const float* from, const Source& b, int v, int k,
                                                     float (&x)[vector_numbers]) {
     constexpr int vectors = vector_numbers / vector_floats + 1;
@@ -150,6 +155,22 @@ struct ShiftedBoxes {
     for (int i = 0; i <= vector_numbers; ++i) shifted[i] = shift / 2 == 1 ? shifted[i + 2] : shifted[i];
 #pragma unroll
     for (int i = 0; i < vector_numbers; ++i) x[i] = shift % 2 == 1 ? shifted[i + 1] : shifted[i];
+  }
+
+ private:
+  static Source source_of(const MatrixView<const float>& m, int stride) {
+    Source source{};
+    for (int residue = 0; residue < residues; ++residue) {
+      const float* const begin = m.data + residue * m.stride;
+      const auto shift =
+          static_cast<int>(reinterpret_cast<std::uintptr_t>(begin) / sizeof(float) % vector_floats);
+      const Index every_fourth = (m.cols - residue + residues - 1) / residues;
+      source.maps[residue] =
+          tensor_map({begin - shift, m.rows + shift, every_fourth, residues * m.stride, m.device}, stride,
+                     box_columns, CU_TENSOR_MAP_SWIZZLE_NONE);
+      source.shifts[residue] = shift;
+    }
+    return source;
   }
 };
 

@@ -43,8 +43,9 @@ class ColumnsByWarp : public OctetExchange<__nv_bfloat16, Blocks, Units * UnitRo
   }
 };
 
-/// Numbers of bfloat16 from a column of so many rows to the next: eight banks further, so that the 16 lanes
-/// of half a warp read different ones.
+/// Numbers of bfloat16 from a column of so many rows to the next: the least that has room for the rows and is
+/// 16 more than a multiple of 64. So columns are eight banks apart, and the 16 lanes of half a warp read
+/// different banks.
 constexpr int column_stride(int rows) { return (rows + 47) / 64 * 64 + 16; }
 
 /// By blocks, each of which sends its rows by a bulk copy to each other block, once all of its warps have

@@ -116,8 +116,9 @@ struct TensorCoreShape {
   static constexpr int shared_operands = (Units - register_units) * unit_operands;
   /// Elements that a thread finishes: a row of each unit, of its lane's sequences.
   static constexpr int owned = Units * Operands::lane_sequences;
-  /// At least four sums take turns, so that an instruction need not wait for the one before it. Eight took 2
-  /// % longer in all: mma.sync keeps its tensor core for eight cycles, and there are two warps for each.
+  /// At least four sums take turns, so that an instruction need not wait for the one before it. With 64 rows
+  /// eight took 2 % longer in all: mma.sync keeps its tensor core for eight cycles, and there are two warps
+  /// for each.
   static constexpr int chains = std::max(1, 4 / (row_fragments * Units * Operands::octets));
 
   /// Whether a state has one bfloat16 for each number.

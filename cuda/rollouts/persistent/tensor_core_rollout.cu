@@ -60,19 +60,21 @@ void start_up_to_256(Context& gpu, const RolloutArguments<float>& arguments, con
               Kernel<direction, TwoTermsOf16, 2, 2>>(gpu, arguments, q);
 }
 
-/// Up to 480 units in bf16. A GPU runs more clusters of six blocks at a time than of seven or eight. In tf32
-/// they took as long as half as many blocks of two units.
+/// Up to 480 units in bf16. A GPU runs more clusters of six blocks at a time than of seven or eight: on an
+/// H200 they carry up to 136 sequences, not 120. There 128 take 8 to 14 % less than with 16 columns over more
+/// blocks. In tf32 they take as long (tools/bench-results/h200-cluster-blocks.csv).
 template <Direction direction>
 using SixBlocks = Kernel<direction, OneTermState<1>, 6, 1, 80>;
 
 /// Up to 64 * Blocks units, a unit a block, so that all operands are in registers. Batches that are too large
-/// for such clusters go over half as many blocks of two units, which carry more sequences at a time.
-template <Direction direction, int Blocks>
+/// for such clusters go over half as many blocks of two units, which carry more sequences at a time. In bf16
+/// `Others` and then two octets of sequences come before that.
+template <Direction direction, int Blocks, class... Others>
 void start_up_to_512(Context& gpu, const RolloutArguments<float>& arguments, const float* q,
                      Precision precision) {
   constexpr int half = (Blocks + 1) / 2;
   if (precision == Precision::bf16) {
-    return start_first<Kernel<direction, OneTermState<1>, Blocks, 1>, SixBlocks<direction>,
+    return start_first<Kernel<direction, OneTermState<1>, Blocks, 1>, Others...,
                        Kernel<direction, OneTermState<2>, Blocks, 1>,
                        Kernel<direction, OneTermState<1>, half, 2>,
                        Kernel<direction, OneTermState<2>, half, 2>>(gpu, arguments, q);
@@ -96,8 +98,8 @@ void start_padded(const RolloutArguments<float>& arguments, const float* q, Prec
   if (n <= 256) return start_up_to_256<direction>(gpu, arguments, q);
   if (n <= 320) return start_up_to_512<direction, 5>(gpu, arguments, q, precision);
   if (n <= 384) return start_up_to_512<direction, 6>(gpu, arguments, q, precision);
-  if (n <= 448) return start_up_to_512<direction, 7>(gpu, arguments, q, precision);
-  if (n <= 512) return start_up_to_512<direction, 8>(gpu, arguments, q, precision);
+  if (n <= 448) return start_up_to_512<direction, 7, SixBlocks<direction>>(gpu, arguments, q, precision);
+  if (n <= 512) return start_up_to_512<direction, 8, SixBlocks<direction>>(gpu, arguments, q, precision);
   if (n <= 640) return start_up_to_1024<direction, 5>(gpu, arguments, q);
   if (n <= 768) return start_up_to_1024<direction, 6>(gpu, arguments, q);
   if (n <= 896) return start_up_to_1024<direction, 7>(gpu, arguments, q);

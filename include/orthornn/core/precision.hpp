@@ -18,7 +18,8 @@ enum class Precision {
   /// Products on tensor cores. A recurrence over a cluster or the grid takes Q and the state as sums of two
   /// bfloat16, which have 16-bit significands: an entry of Q has a relative error of at most 2^-17, and a
   /// linear recurrence keeps norms to 1e-5 a step. Operands of other products are rounded to 11-bit
-  /// significands (TensorFloat-32). In a recurrence step by step, that changes norms by some per cent in 1000
+  /// significands (TensorFloat-32), or are such sums. In a recurrence step by step, that changes norms by
+  /// some per cent in 1000
   /// steps.
   tf32,
   /// Products as in tf32, with some operands rounded to bfloat16 (8-bit significands): the state of a
