@@ -159,18 +159,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global) {
                "n"(Bytes)
                : "memory");
 }
-/// The same, or sets them to zero. 16 bytes go past the first cache.
-template <int Bytes>
+/// Starts copying 16 bytes, aligned so, past the first cache, or sets them to zero.
 __device__ __forceinline__ void cp_async_or_zero(void* shared, const void* global, bool present) {
-  if constexpr (Bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
-                 "r"(present ? Bytes : 0)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)), "l"(global),
-                 "n"(Bytes), "r"(present ? Bytes : 0)
-                 : "memory");
-  }
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
+               "r"(present ? 16 : 0)
+               : "memory");
 }
 
 /// Commits the copies that this thread has started since the last group as one group.

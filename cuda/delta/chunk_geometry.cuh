@@ -173,8 +173,7 @@ __device__ __forceinline__ void load_rows(int thread, const Tile<Product, column
     const int row = (i + thread) / vectors, v = (i + thread) % vectors, begin = column + v * size;
     if (row >= rows) break;
     const bool inside = row < present && begin < width;
-    ptx::cp_async_or_zero<16>(tile.at_vector(row, v), source[inside ? row : 0] + (inside ? begin : 0),
-                              inside);
+    ptx::cp_async_or_zero(tile.at_vector(row, v), source[inside ? row : 0] + (inside ? begin : 0), inside);
   }
 }
 
@@ -206,8 +205,8 @@ class RowCopies {
     for (int i = 0; i < most / rows; ++i) {
       const int row = thread_ / vectors + i * rows;
       const bool inside = inside_ && row < present;
-      ptx::cp_async_or_zero<16>(tile.at_vector(row, thread_ % vectors),
-                                source.first + (inside ? places_[i] : 0), inside);
+      ptx::cp_async_or_zero(tile.at_vector(row, thread_ % vectors), source.first + (inside ? places_[i] : 0),
+                            inside);
     }
   }
 

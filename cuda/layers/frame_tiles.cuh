@@ -63,7 +63,7 @@ struct Frames {
                               static_cast<unsigned>(x) < static_cast<unsigned>(width) && first + c < channels;
         const float* const from = is_there ? begin + (y * width + x) * channels + c : data;
         if constexpr (size == 4) {
-          ptx::cp_async_or_zero<16>(to, from, is_there);
+          ptx::cp_async_or_zero(to, from, is_there);
         } else {
           *to = is_there ? *from : 0.0f;
         }

@@ -19,8 +19,7 @@ enum class Precision {
   /// bfloat16, which have 16-bit significands: an entry of Q has a relative error of at most 2^-17, and a
   /// linear recurrence keeps norms to 1e-5 a step. Operands of other products are rounded to 11-bit
   /// significands (TensorFloat-32), or are such sums. In a recurrence step by step, that changes norms by
-  /// some per cent in 1000
-  /// steps.
+  /// some per cent in 1000 steps.
   tf32,
   /// Products as in tf32, with some operands rounded to bfloat16 (8-bit significands): the state of a
   /// recurrence over a cluster where N > 256, its Q as well where N > 512, both over the grid, and the
