@@ -224,33 +224,47 @@ TEST_CASE(
   if (!device || is_emulated(*device)) return;
   if constexpr (has_cuda_bodies) {
     if (properties_of(*device).compute_capability != "9.0") return;
-    constexpr Index rows = 188, depth = 70'000;
-    CHECK(cuda::takes_split_gemm(*device, rows, rows, depth));
-    const Tensor<float> a = normal_tensor<float>({depth, rows}, 1),
-                        b = normal_tensor<float>({depth, rows}, 2);
-    // From number `first` on of columns that are `stride` long, between numbers that are none.
-    const auto product = [&](Index first, Index stride, Precision precision) {
-      const auto placed = [&](const Tensor<float>& x) {
-        Tensor<float> result({depth, stride});
-        std::ranges::fill(result, std::numeric_limits<float>::quiet_NaN());
-        for (Index k = 0; k < depth; ++k) std::copy_n(&x(k, 0), rows, &result(k, first));
-        return result.copy(*device);
+    constexpr Index depth = 20'000;
+    // Tiles of both shapes.
+    for (const Index rows : {188, 252}) {
+      CHECK(cuda::takes_split_gemm(*device, rows, rows, depth));
+      const Tensor<float> a = normal_tensor<float>({depth, rows}, 1),
+                          b = normal_tensor<float>({depth, rows}, 2);
+      // Where columns begin, and how far apart.
+      struct Place {
+        Index first, stride;
       };
-      const Tensor<float> left = placed(a), right = placed(b);
-      const auto part = [&](const Tensor<float>& x) { return columns_of(x).block(first, 0, rows, depth); };
-      Tensor<float> result({rows, rows}, *device);
-      gemm<float>(1, Operand<float>(part(left)), transposed(part(right)), 0, columns_of(result), precision);
-      return result.copy(Device::cpu());
-    };
-    const Tensor<float> aligned = product(4, 192, Precision::fp32);
-    for (const Precision precision : {Precision::fp32, Precision::tf32}) {
-      const Tensor<float> shifted = product(1, 192, precision);
-      CHECK(relative_error(as<double>(shifted), as<double>(aligned)) <=
-            (precision == Precision::fp32 ? 0x1p-20 : 0x1p-17));
-      for (const auto& [first, stride] :
-           {std::pair<Index, Index>{2, 192}, {3, 192}, {0, 189}, {1, 190}, {4, 193}}) {
-        CAPTURE(first, stride);
-        CHECK(std::ranges::equal(product(first, stride, precision), shifted));
+      const auto product = [&](const Place& left, const Place& right, Precision precision) {
+        // Between numbers that are none.
+        const auto placed = [&](const Tensor<float>& x, const Place& place) {
+          Tensor<float> result({depth, place.stride});
+          std::ranges::fill(result, std::numeric_limits<float>::quiet_NaN());
+          for (Index k = 0; k < depth; ++k) std::copy_n(&x(k, 0), rows, &result(k, place.first));
+          return result.copy(*device);
+        };
+        const Tensor<float> placed_a = placed(a, left), placed_b = placed(b, right);
+        const auto part = [&](const Tensor<float>& x, const Place& place) {
+          return columns_of(x).block(place.first, 0, rows, depth);
+        };
+        Tensor<float> result({rows, rows}, *device);
+        gemm<float>(1, Operand<float>(part(placed_a, left)), transposed(part(placed_b, right)), 0,
+                    columns_of(result), precision);
+        return result.copy(Device::cpu());
+      };
+      const Place at_multiples{4, rows + 4}, behind_them{1, rows + 4};
+      const Tensor<float> aligned = product(at_multiples, at_multiples, Precision::fp32);
+      for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+        const Tensor<float> shifted = product(behind_them, behind_them, precision);
+        CHECK(relative_error(as<double>(shifted), as<double>(aligned)) <=
+              (precision == Precision::fp32 ? 0x1p-20 : 0x1p-17));
+        for (const auto& [left, right] : {std::pair<Place, Place>{{2, rows + 4}, {2, rows + 4}},
+                                          {{3, rows + 4}, {1, rows + 2}},
+                                          {{0, rows + 1}, {4, rows + 5}},
+                                          {at_multiples, {0, rows + 2}},
+                                          {{1, rows + 3}, at_multiples}}) {
+          CAPTURE(rows, left.first, left.stride, right.first, right.stride);
+          CHECK(std::ranges::equal(product(left, right, precision), shifted));
+        }
       }
     }
   }
