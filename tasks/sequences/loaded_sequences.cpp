@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -41,6 +42,24 @@ ColumnMaps maps_of(const std::vector<ColumnSums>& columns, Normalization normali
     maps.divisor.push_back(static_cast<float>(divisor) > 0 ? static_cast<float>(divisor) : 1.0F);
   }
   return maps;
+}
+
+/// Throws where float, whose significand has 24 bits, has rounded the differences of large numbers away:
+/// times since 1970, for example. `what` is a column of it.
+void check_differences(const char* what, const std::vector<ColumnSums>& columns) {
+  // Smaller whole numbers are exact.
+  constexpr float all_exact = 0x1p24F;
+  constexpr float fewest_steps = 64;
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    const ColumnSums& column = columns[k];
+    const float largest = std::max(std::abs(column.low), std::abs(column.high));
+    const float step = std::nextafter(largest, std::numeric_limits<float>::infinity()) - largest;
+    if (column.count == 0 || largest < all_exact || column.high - column.low >= fewest_steps * step) continue;
+    refuse_sequences(fmt::format(
+        "{} {} has numbers near {:.9g}, of which float32 keeps multiples of {:.9g} alone, so that their "
+        "differences are lost; take a constant off this column (let times begin at 0), or leave it out",
+        what, k, largest, step));
+  }
 }
 
 SequenceSizes sizes_of(const StoredNumbers<float>& features, const StoredNumbers<std::int32_t>& symbols,
@@ -274,6 +293,8 @@ DataStatistics DataTask::Data::find_statistics(const Survey& found) const {
   DataStatistics result;
   std::vector<ColumnSums> inputs = found.features.heads;
   for (std::size_t k = 0; k < inputs.size(); ++k) inputs[k].add(found.features.targets[k]);
+  check_differences("input", inputs);
+  if (options.ahead == 0) check_differences("target", found.values.targets);
   result.features = maps_of(inputs, options.normalization);
   result.symbols = content.symbol_count > 0 ? content.symbol_count : found.symbols.largest_to_train + 1;
   if (has_values()) {

@@ -179,7 +179,7 @@ struct DataTask::Data {
   Survey survey(bool with_checksum) const;
   /// Sizes and CRC-32 of all numbers.
   std::string checksum(const Survey& found) const;
-  /// The statistics of the training data.
+  /// The statistics of the training data. Throws where float keeps too little of a column's numbers.
   DataStatistics find_statistics(const Survey& found) const;
   /// Takes statistics. Throws where they are not of such data, and where the data have symbols or classes
   /// that they lack.

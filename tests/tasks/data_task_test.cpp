@@ -255,6 +255,27 @@ TEST_CASE("Own sequences that cannot be learned are refused", "[data]") {
              contains("sequence 9: none of its targets counts"));
 }
 
+TEST_CASE("Large numbers whose differences float does not keep are refused", "[data]") {
+  const auto message = [](float first, float step, bool are_targets) {
+    TwentySequences data;
+    Tensor<float> values(Shape{20, 1});
+    Tensor<float>& changed = are_targets ? values : data.features;
+    for (Index i = 0; i < changed.size(); ++i) changed.data()[i] = first + step * static_cast<float>(i % 50);
+    const SequenceView view = are_targets ? SequenceView{.features = data.features, .values = values}
+                                          : SequenceView{.features = data.features, .classes = data.classes};
+    return error_message<Error>([&] { DataTask(view, {.batch = 4}); });
+  };
+  // Times of one hour since 1970, in seconds: float has every 128th.
+  CHECK_THAT(message(1.7e9F, 72, false), contains("input 0 has numbers near 1.7") &&
+                                             contains("multiples of 128 alone") && contains("begin at 0"));
+  CHECK_THAT(message(1.7e9F, 72, true), contains("target 0 has numbers near 1.7"));
+  CHECK_THAT(message(-1.7e9F, 0, false), contains("input 0 has numbers near 1.7"));
+  // Times of a month, and whole numbers that float has.
+  CHECK(message(1.7e9F, 52000, false).empty());
+  CHECK(message(16777000, 1, false).empty());
+  CHECK(message(1e6F, 0, true).empty());
+}
+
 TEST_CASE("Held-out data with a class or symbol that no training sequence has are refused", "[data]") {
   TwentySequences rare;
   Batch batch;

@@ -129,8 +129,9 @@ class DataTask : public Task {
  public:
   /// Makes the task and looks at all numbers. Throws ShapeError for shapes that do not fit one another, and
   /// ValueError for options outside their domains, missing or infinite numbers, sequences without a target
-  /// that counts, negative symbols, symbols and classes of 2^24 or more, class weights that are not above 0
-  /// or not of classes, too few groups, and for held-out classes or symbols that no training sequence has.
+  /// that counts, columns of numbers from 2^24 on whose differences float does not keep, negative symbols,
+  /// symbols and classes of 2^24 or more, class weights that are not above 0 or not of classes, too few
+  /// groups, and for held-out classes or symbols that no training sequence has.
   explicit DataTask(const SequenceView& sequences, const DataTaskOptions& options = {});
   ~DataTask() override;
 
