@@ -52,9 +52,10 @@ void check_differences(const char* what, const std::vector<ColumnSums>& columns)
   constexpr float fewest_steps = 64;
   for (std::size_t k = 0; k < columns.size(); ++k) {
     const ColumnSums& column = columns[k];
-    const float largest = std::max(std::abs(column.low), std::abs(column.high));
-    const float step = std::nextafter(largest, std::numeric_limits<float>::infinity()) - largest;
-    if (column.count == 0 || largest < all_exact || column.high - column.low >= fewest_steps * step) continue;
+    const float largest = std::abs(column.low) > std::abs(column.high) ? column.low : column.high;
+    const float size = std::abs(largest);
+    const float step = std::nextafter(size, std::numeric_limits<float>::infinity()) - size;
+    if (column.count == 0 || size < all_exact || column.high - column.low >= fewest_steps * step) continue;
     refuse_sequences(fmt::format(
         "{} {} has numbers near {:.9g}, of which float32 keeps multiples of {:.9g} alone, so that their "
         "differences are lost; take a constant off this column (let times begin at 0), or leave it out",

@@ -374,7 +374,7 @@ TEST_CASE("a long rollout over clusters loses nobody on the way", "[cuda][rollou
   if (!device) return;
   // Many phases of every barrier, in a few clusters of which each goes at its own pace.
   const Index some = at_a_time(*device, 40);
-  // The emulated device takes a minute for so many, and its clusters go at one pace.
+  // The emulated device took 40 s for as many steps, under sanitizers.
   const Index many_steps = is_emulated(*device) ? 30 : 300, steps = is_emulated(*device) ? 8 : 40;
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     const Index batch = precision == Precision::fp32 || is_emulated(*device) ? 3 : many;
