@@ -137,10 +137,13 @@ TEST_CASE("a rollout in one multiprocessor is the recurrence", "[cuda][rollout]"
         RolloutSizes{192, 1, 3}}) {
     check_all(execution, sizes);
   }
-  // More sequences than multiprocessors: two at a time.
+  // More sequences than multiprocessors: two at a time, and above N = 128 up to six.
   const Index multiprocessors = properties_of(*device).multiprocessors;
   check_rollout(execution, {7, 3 * multiprocessors / 2, 3}, Activation::modrelu, true, true);
-  check_rollout(execution, {190, multiprocessors + 3, 2}, Activation::tanh, false, true);
+  for (const Index sequences : {1, 2, 3, 5, 6}) {
+    check_rollout(execution, {150, sequences * multiprocessors + 1, 2}, Activation::relu, true, true);
+    check_rollout(execution, {190, sequences * multiprocessors + 3, 2}, Activation::tanh, false, true);
+  }
 }
 
 TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
@@ -153,15 +156,19 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
         RolloutSizes{449, 1, 2}, RolloutSizes{500, 2, 3}}) {
     check_all(execution, sizes);
   }
-  // Every number of sequences a cluster that there is, and several turns, for clusters of two blocks, of four
-  // and of eight.
-  const Index twos = at_a_time(*device, 66), fours = at_a_time(*device, 31), eights = at_a_time(*device, 15);
+  // Every number of sequences a cluster that there is, and several turns. At 260 and 300 units clusters of
+  // five blocks take turns with those of three and four, which have more sequences at a time.
+  const Index twos = at_a_time(*device, 66), threes = at_a_time(*device, 39), fours = at_a_time(*device, 30),
+              fives = at_a_time(*device, 22), eights = at_a_time(*device, 15);
   // The emulated device takes minutes for all of them.
-  const std::vector<Index> counts =
-      is_emulated(*device) ? std::vector<Index>{9} : std::vector<Index>{1, 2, 3, 5, 6, 8, 11, 16, 17};
+  const std::vector<Index> counts = is_emulated(*device)
+                                        ? std::vector<Index>{9}
+                                        : std::vector<Index>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 17};
   for (const Index sequences : counts) {
     check_rollout(execution, {33, sequences * twos, 3}, Activation::modrelu, true, true);
-    check_rollout(execution, {260, sequences * fours, 2}, Activation::tanh, true, true);
+    check_rollout(execution, {260, sequences * threes, 2}, Activation::tanh, true, true);
+    check_rollout(execution, {300, sequences * fours, 2}, Activation::tanh, true, true);
+    check_rollout(execution, {300, sequences * fives, 2}, Activation::tanh, false, true);
     check_rollout(execution, {330, sequences * fours, 2}, Activation::tanh, true, true);
     check_rollout(execution, {390, sequences * eights, 2}, Activation::relu, true, true);
     check_rollout(execution, {450, sequences * eights, 2}, Activation::relu, true, true);
@@ -181,10 +188,9 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
                : Sizes{{1, many, 1},   {7, many + 1, 2}, {193, many, 5},           {257, many, 3},
                        {384, many, 3}, {385, many, 3},   {470, 8 * eights + 1, 5}, {500, many + 1, 3}};
   // Above what few_sequences_rollout takes. Whether an H200 runs a few clusters more or less at a time, these
-  // have operands for 4, 8 and 16 sequences, full and not, and take several turns: over five to eight blocks
-  // of a unit, over six of 80 rows with one sequence more than clusters of eight carry, and over three and
-  // four of two units.
-  const Batches units_up_to_512 = emulated ? Batches{260} : Batches{260, 330, 390, 460};
+  // have operands for 4, 8 and 16 sequences, full and not, and take several turns, over blocks of 64, 80, 96
+  // and 128 rows. At 260 units the cluster has fewer columns than its parts.
+  const Batches units_up_to_512 = emulated ? Batches{260, 390} : Batches{260, 300, 330, 390, 460};
   const Batches batches =
       emulated ? Batches{15, 27, 62} : Batches{40, 61, 110, 8 * eights + 1, 200, 248, 330, 526};
   const Batches counts = emulated ? Batches{9} : Batches{1, 3, 4, 5, 8, 9, 13, 16, 17};
@@ -199,7 +205,7 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
     for (const Index n : units_up_to_512) {
       for (const Index batch : batches) check_rollout(execution, {n, batch, 2}, Activation::relu, true, true);
     }
-    if (!emulated) check_rollout(execution, {260, 747, 2}, Activation::tanh, true, true);
+    if (!emulated) check_rollout(execution, {300, 747, 2}, Activation::tanh, true, true);
   }
   // Above 512 there are clusters of five to eight blocks.
   const Execution large{*device, Precision::bf16, RolloutWay::cluster};

@@ -1,8 +1,7 @@
-#include <algorithm>
-
 #include "cuda/core/launch.hpp"
 #include "cuda/rollouts/given_gradients.hpp"
 #include "cuda/rollouts/persistent/cluster_rollout.hpp"
+#include "cuda/rollouts/persistent/fastest_kernel.hpp"
 #include "cuda/rollouts/persistent/octet_exchange.cuh"
 #include "cuda/rollouts/persistent/persistent_rollout.cuh"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
@@ -15,59 +14,72 @@ constexpr int lanes = 32;
 // A step takes longer than device memory does.
 constexpr int steps_ahead = 2;
 
-/// A kernel that carries `sequences` over a cluster.
-struct ClusterKernel {
-  void (*function)(RolloutArguments<float>, const float*);
-  LaunchShape of_cluster;
-  int sequences;
-
-  /// How often the GPU must be filled for so many sequences.
-  Index turns(Context& gpu, Index batch) const {
-    const Index clusters = (batch - 1) / sequences + 1;
-    return (clusters - 1) / active_clusters(gpu, function, of_cluster) + 1;
+/// What a cluster carries: `Groups` times `Group` sequences.
+template <int Group, int Groups = 1>
+struct Sequences {
+  template <Direction direction, int Size, int Blocks>
+  static SequencesKernel kernel() {
+    using Tile = PersistentTile<lanes, Size / lanes>;
+    using Exchange = SequenceExchange<Blocks, Size / Blocks, Group>;
+    constexpr int threads = Tile::threads(Exchange::rows);
+    static_assert(threads / warp_size * 8 == Exchange::rows, "a warp has the rows that it sends");
+    return {persistent_rollout<direction, Tile, Exchange, Group, Groups, steps_ahead>,
+            {.grid = Blocks,
+             .block = threads,
+             .shared = persistent_rollout_bytes<direction, Tile, Exchange, Group, Groups, steps_ahead>,
+             .cluster = Blocks},
+            Group * Groups,
+            multiply_cycles<Exchange::rows, Size, Group * Groups>};
   }
 };
 
-/// Up to Size units over clusters of `Blocks`, for `Groups` times `Group` sequences.
-template <Direction direction, int Size, int Blocks, int Group, int Groups = 1>
-ClusterKernel kernel() {
-  using Tile = PersistentTile<lanes, Size / lanes>;
-  using Exchange = SequenceExchange<Blocks, Size / Blocks, Group>;
-  constexpr int threads = Tile::threads(Exchange::rows);
-  static_assert(threads / warp_size * 8 == Exchange::rows, "a warp has the rows that it sends");
-  return {persistent_rollout<direction, Tile, Exchange, Group, Groups, steps_ahead>,
-          {.grid = Blocks,
-           .block = threads,
-           .shared = persistent_rollout_bytes<direction, Tile, Exchange, Group, Groups, steps_ahead>,
-           .cluster = Blocks},
-          Group * Groups};
-}
+/// The kernels for up to Size units over clusters of `Blocks`. All of them have the multiprocessors that a
+/// cluster runs on for themselves.
+template <int Size, int Blocks, class... Carried>
+struct Clusters {
+  template <Direction direction>
+  static void consider(Context& gpu, FastestKernel& fastest) {
+    static const SequencesKernel kernels[] = {Carried::template kernel<direction, Size, Blocks>()...};
+    fastest.consider(kernels, active_clusters(gpu, kernels[0].function, kernels[0].shape));
+  }
+};
 
-/// As few sequences a cluster as can be carried in the fewest turns: their multiplications are what a step
-/// takes. One group where registers have room for the sums of all its sequences: each waits for an exchange
-/// of its own. The list begins with two sequences: few_sequences_rollout carries one.
-template <Direction direction, int Size, int Blocks>
-void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
-  static const ClusterKernel kernels[] = {
-      kernel<direction, Size, Blocks, 2>(),   kernel<direction, Size, Blocks, 4>(),
-      kernel<direction, Size, Blocks, 5>(),   kernel<direction, Size, Blocks, 6>(),
-      kernel<direction, Size, Blocks, 9>(),   kernel<direction, Size, Blocks, 4, 3>(),
-      kernel<direction, Size, Blocks, 8, 2>()};
-  const ClusterKernel& smallest = *std::ranges::min_element(
-      kernels, {}, [&](const ClusterKernel& k) { return k.turns(gpu, arguments.batch); });
-  LaunchShape shape = smallest.of_cluster;
-  shape.grid.x *= blocks_for(arguments.batch, smallest.sequences);
-  launch(gpu, smallest.function, shape, arguments, q);
+// From two sequences on: few_sequences_rollout carries one. One group where registers have room for the sums
+// of all its sequences: each waits for an exchange of its own. A number is left out where the next one takes
+// at most a tenth longer, or two turns of fewer take no longer (tools/bench-results/h200-sequences.csv).
+using TwoBlocks = Clusters<256, 2, Sequences<2>, Sequences<3>, Sequences<4>, Sequences<5>, Sequences<6>,
+                           Sequences<7>, Sequences<8>, Sequences<3, 3>, Sequences<4, 3>>;
+using ThreeBlocks = Clusters<288, 3, Sequences<2>, Sequences<3>, Sequences<4>, Sequences<5>, Sequences<6>,
+                             Sequences<4, 2>, Sequences<5, 2>, Sequences<4, 3>, Sequences<8, 2>>;
+using FourBlocksOf80 = Clusters<320, 4, Sequences<2>, Sequences<3>, Sequences<4>, Sequences<5>, Sequences<6>,
+                                Sequences<7>, Sequences<8>>;
+using FourBlocksOf96 = Clusters<384, 4, Sequences<2>, Sequences<3>, Sequences<4>, Sequences<5>, Sequences<6>,
+                                Sequences<4, 2>, Sequences<3, 3>, Sequences<4, 3>>;
+using FiveBlocks =
+    Clusters<320, 5, Sequences<2>, Sequences<6>, Sequences<4, 3>, Sequences<7, 2>, Sequences<8, 2>>;
+template <int Size>
+using EightBlocks =
+    Clusters<Size, 8, Sequences<2>, Sequences<3>, Sequences<4>, Sequences<5>, Sequences<6>, Sequences<8>,
+             Sequences<9>, Sequences<10>, Sequences<4, 3>, Sequences<7, 2>, Sequences<8, 2>>;
+
+template <Direction direction, class... Kinds>
+void start_fastest(const RolloutArguments<float>& arguments, const float* q) {
+  Context& gpu = context(arguments.device);
+  FastestKernel fastest(arguments.batch);
+  (Kinds::template consider<direction>(gpu, fastest), ...);
+  fastest.start(gpu, arguments, q);
 }
 
 template <Direction direction>
 void start_padded(const RolloutArguments<float>& arguments, const float* q) {
-  Context& gpu = context(arguments.device);
-  if (arguments.hidden_size <= 256) return start_smallest<direction, 256, 2>(gpu, arguments, q);
-  if (arguments.hidden_size <= 320) return start_smallest<direction, 320, 4>(gpu, arguments, q);
-  if (arguments.hidden_size <= 384) return start_smallest<direction, 384, 4>(gpu, arguments, q);
-  if (arguments.hidden_size <= 448) return start_smallest<direction, 448, 8>(gpu, arguments, q);
-  start_smallest<direction, 512, 8>(gpu, arguments, q);
+  const Index n = arguments.hidden_size;
+  if (n <= 256) return start_fastest<direction, TwoBlocks>(arguments, q);
+  // More blocks take less time a sequence, but the GPU has room for fewer of their clusters.
+  if (n <= 288) return start_fastest<direction, ThreeBlocks, FourBlocksOf80, FiveBlocks>(arguments, q);
+  if (n <= 320) return start_fastest<direction, FourBlocksOf80, FiveBlocks>(arguments, q);
+  if (n <= 384) return start_fastest<direction, FourBlocksOf96>(arguments, q);
+  if (n <= 448) return start_fastest<direction, EightBlocks<448>>(arguments, q);
+  start_fastest<direction, EightBlocks<512>>(arguments, q);
 }
 
 }  // namespace

@@ -19,10 +19,9 @@ struct PersistentTile {
   static constexpr int columns = ColumnCount;
   /// N, padded.
   static constexpr int size = lanes * columns;
-  /// Columns come in pieces of four or two neighbours, one load each, dealt to the lanes in turn.
-  static constexpr int piece = columns % 4 == 0 ? 4 : 2;
+  /// Columns come in pieces of four, two or one, neighbours and one load each, dealt to the lanes in turn.
+  static constexpr int piece = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
   static constexpr int pieces = columns / piece;
-  static_assert(columns % piece == 0);
 
   static constexpr int threads(int rows) { return rows / row_count * lanes; }
   /// Of this thread: its lane, and the first of its rows in the block.

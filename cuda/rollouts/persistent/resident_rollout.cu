@@ -1,5 +1,6 @@
 #include "cuda/core/launch.hpp"
 #include "cuda/rollouts/given_gradients.hpp"
+#include "cuda/rollouts/persistent/fastest_kernel.hpp"
 #include "cuda/rollouts/persistent/persistent_rollout.cuh"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
 #include "cuda/rollouts/persistent/state_exchange.cuh"
@@ -14,15 +15,25 @@ constexpr int lanes = 16;
 constexpr int steps_ahead = 4;
 
 template <Direction direction, int Columns, int Sequences>
-void start(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+SequencesKernel kernel() {
   using Tile = PersistentTile<lanes, Columns>;
   using Exchange = BlockExchange<Tile::size, Sequences>;
-  constexpr int threads = Tile::threads(Exchange::rows);
-  launch(gpu, persistent_rollout<direction, Tile, Exchange, Sequences, 1, steps_ahead>,
-         {.grid = blocks_for(arguments.batch, Sequences),
-          .block = threads,
-          .shared = persistent_rollout_bytes<direction, Tile, Exchange, Sequences, 1, steps_ahead>},
-         arguments, q);
+  return {persistent_rollout<direction, Tile, Exchange, Sequences, 1, steps_ahead>,
+          {.grid = 1,
+           .block = Tile::threads(Exchange::rows),
+           .shared = persistent_rollout_bytes<direction, Tile, Exchange, Sequences, 1, steps_ahead>},
+          Sequences,
+          multiply_cycles<Tile::size, Tile::size, Sequences>};
+}
+
+/// Carries one of these numbers of sequences a multiprocessor: one while multiprocessors last. More cost
+/// their multiplications, but no more waiting.
+template <Direction direction, int Columns, int... Sequences>
+void start(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+  static const SequencesKernel kernels[] = {kernel<direction, Columns, Sequences>()...};
+  FastestKernel fastest(arguments.batch);
+  fastest.consider(kernels, gpu.multiprocessors());
+  fastest.start(gpu, arguments, q);
 }
 
 /// The smallest size of `Columns` and more that holds N.
@@ -32,10 +43,12 @@ void start_padded(Context& gpu, const RolloutArguments<float>& arguments, const 
     if (arguments.hidden_size > Columns * lanes)
       return start_padded<direction, Columns + 2>(gpu, arguments, q);
   }
-  // One sequence a multiprocessor while they last: a second one costs its multiplications, but no more
-  // waiting.
-  if (arguments.batch <= gpu.multiprocessors()) return start<direction, Columns, 1>(gpu, arguments, q);
-  start<direction, Columns, 2>(gpu, arguments, q);
+  // Of smaller sizes a multiprocessor runs several blocks at the same time.
+  if constexpr (Columns * lanes <= 128) {
+    start<direction, Columns, 1, 2>(gpu, arguments, q);
+  } else {
+    start<direction, Columns, 1, 2, 3, 4, 6>(gpu, arguments, q);
+  }
 }
 
 }  // namespace
