@@ -92,24 +92,30 @@ struct Bf16Operands {
 };
 
 /// How the warps of a block share a unit, and the shared memory of the block. Each warp finishes eight rows
-/// of a unit. Of 64 rows, warp w multiplies rows 32 (w % 2) .. + 31, two fragments of 16, by part w / 2 of
-/// four parts of the columns. Of 80 rows, it multiplies rows 16 (w % 5) .. + 15 by part w / 5 of two. Warps
-/// with the same rows meet in shared memory, where each finishes those that come first in its own fragments.
-template <class OperandsType, int Blocks, int Units, int UnitRows>
+/// of a unit. Of 64 or 96 rows, a warp multiplies 32, two fragments of 16, by one of four parts of the
+/// columns: with 64, warp w has rows 32 (w % 2) .. + 31 and part w / 2. Of 80 rows, it multiplies rows
+/// 16 (w % 5) .. + 15 by part w / 5 of two. Warps with the same rows meet in shared memory, where each
+/// finishes those that come first in its own fragments.
+///
+/// N is at most `Columns`. Where the cluster has more rows, the last ones are padding.
+template <class OperandsType, int Blocks, int Units, int UnitRows, int Columns>
 struct TensorCoreShape {
   using Operands = OperandsType;
   static constexpr int blocks = Blocks, units = Units, unit_rows = UnitRows;
-  static_assert(UnitRows == 64 || UnitRows == 80);
+  static_assert(UnitRows == 64 || UnitRows == 80 || UnitRows == 96);
   /// Fragments of 16 rows that a warp has of a unit, warps that have all of its rows, and parts of the
   /// columns: a warp finishes one octet of its rows.
-  static constexpr int row_fragments = UnitRows == 64 ? 2 : 1, row_warps = UnitRows / (16 * row_fragments),
+  static constexpr int row_fragments = UnitRows == 80 ? 1 : 2, row_warps = UnitRows / (16 * row_fragments),
                        parts = 2 * row_fragments;
   static constexpr unsigned threads = parts * row_warps * warp_size;
-  static constexpr int block_rows = Units * UnitRows, part_columns = Blocks * block_rows / parts;
+  static constexpr int block_rows = Units * UnitRows, rows = Blocks * block_rows;
+  /// The last part may have fewer.
+  static constexpr int part_columns =
+      (Columns + parts * Operands::depth - 1) / (parts * Operands::depth) * Operands::depth;
   /// Steps of the product.
   static constexpr int depths = part_columns / Operands::depth;
   /// Operands of Q that a thread has of a unit, four registers each. Of 255 registers a thread, or 168 with
-  /// ten warps, 128 are for Q. Where two units do not fit, the second is kept in shared memory.
+  /// ten or twelve warps, 128 are for Q. Where two units do not fit, the second is kept in shared memory.
   static constexpr int unit_operands = row_fragments * depths * Operands::matrix_terms;
   static constexpr int register_units = Units * unit_operands * 4 > 128 ? 1 : Units;
   static_assert(register_units * unit_operands * 4 <= 128);
@@ -118,8 +124,10 @@ struct TensorCoreShape {
   static constexpr int owned = Units * Operands::lane_sequences;
   /// At least four sums take turns, so that an instruction need not wait for the one before it. With 64 rows
   /// eight took 2 % longer in all: mma.sync keeps its tensor core for eight cycles, and there are two warps
-  /// for each.
-  static constexpr int chains = std::max(1, 4 / (row_fragments * Units * Operands::octets));
+  /// for each. Where twelve warps have more than 96 registers for Q, two sums take less time, for four spill.
+  static constexpr int chains = UnitRows == 96 && unit_operands * 4 > 96
+                                    ? 1
+                                    : std::max(1, 4 / (row_fragments * Units * Operands::octets));
 
   /// Whether a state has one bfloat16 for each number.
   static constexpr bool has_short_state = Operands::operand_terms * Operands::column_terms == 1;
@@ -132,8 +140,8 @@ struct TensorCoreShape {
       std::max(owned * (parts - 1) * threads * sizeof(float), sizeof(uint4) * threads);
   static constexpr std::size_t shared_bytes = weight_bytes + Exchange::shared_bytes + sum_bytes;
   static_assert(shared_bytes <= cluster_shared_memory);
-  static_assert(part_columns % Operands::depth == 0 && block_rows % Operands::depth == 0,
-                "the columns of a step of the product are of one block");
+  static_assert(block_rows % Operands::depth == 0, "the columns of a step of the product are of one block");
+  static_assert(Columns <= rows && (parts - 1) * part_columns < rows);
   static_assert(Blocks <= parts * row_warps + 1, "a warp for each block that is sent to");
 };
 
@@ -247,8 +255,7 @@ class WarpSums {
                                       int step) {
 #pragma unroll
     for (int k = 0; k < Shape::depths; ++k) {
-      const int column = place.part * Shape::part_columns + k * Operands::depth;
-      const __nv_bfloat16* const state = exchange.rows(step, column);
+      const __nv_bfloat16* const state = exchange.rows(step, column_of(place.part, k));
       typename Operands::State x[Operands::octets];
 #pragma unroll
       for (int octet = 0; octet < Operands::octets; ++octet)
@@ -274,6 +281,14 @@ class WarpSums {
   }
 
  private:
+  /// The first column of a step of the product. Where the last part has fewer steps than others, it has its
+  /// last columns again, for which Q is 0.
+  static __device__ __forceinline__ int column_of(int part, int k) {
+    const int column = part * Shape::part_columns + k * Operands::depth;
+    constexpr int last = Shape::rows - Operands::depth;
+    return (Shape::parts - 1) * Shape::part_columns + k * Operands::depth > last ? std::min(column, last)
+                                                                                 : column;
+  }
   /// Sums that do not wait for one another come one after another.
   __device__ __forceinline__ void multiply_add(const TensorCoreWeights<Shape>& weights, int k,
                                                const typename Operands::State (&x)[Operands::octets]) {

@@ -7,10 +7,11 @@
 namespace orthornn::cuda {
 namespace {
 
-/// A way to carry up to Operands::most_sequences at a time.
-template <Direction direction, class Operands, int Blocks, int Units, int UnitRows = 64>
+/// A way to carry up to Operands::most_sequences at a time, of up to `Columns` units.
+template <Direction direction, class Operands, int Blocks, int Units, int UnitRows = 64,
+          int Columns = Blocks* Units* UnitRows>
 struct Kernel {
-  using Shape = TensorCoreShape<Operands, Blocks, Units, UnitRows>;
+  using Shape = TensorCoreShape<Operands, Blocks, Units, UnitRows, Columns>;
   static constexpr auto function = tensor_core_rollout<direction, Shape>;
   static constexpr int most_sequences = Operands::most_sequences;
 
@@ -22,8 +23,7 @@ struct Kernel {
   static Index clusters(Context& gpu) { return active_clusters(gpu, function, shape(1)); }
   /// Whether they carry all units and all sequences.
   static bool carries(Context& gpu, const RolloutArguments<float>& arguments) {
-    return arguments.hidden_size <= Blocks * Shape::block_rows &&
-           arguments.batch <= clusters(gpu) * most_sequences;
+    return arguments.hidden_size <= Columns && arguments.batch <= clusters(gpu) * most_sequences;
   }
 };
 
@@ -52,35 +52,76 @@ using OneTermState = Bf16Operands<2, 1, 1, Octets>;
 template <int Octets>
 using OneTerm = Bf16Operands<1, 1, 1, Octets>;
 
-/// Operands that take up to 256 units, over clusters of two; in bf16 as well, for a state of one term would
-/// not be faster.
+// Blocks for N up to 512. Small ones have all operands in registers and few rows to multiply, so they take
+// the least time for few sequences. But the GPU runs fewer clusters of many blocks at a time, and a cluster
+// that carries more sequences takes longer. Each list below begins with the smallest blocks. The next ones
+// carry more sequences of the GPU with as many a cluster, and the last ones 16 a cluster
+// (tools/bench-results/h200-cluster-rows.csv).
+template <Direction direction, class Operands, int Blocks>
+using Of64 = Kernel<direction, Operands, Blocks, 1>;
+template <Direction direction, class Operands, int Blocks>
+using Of80 = Kernel<direction, Operands, Blocks, 1, 80>;
+/// Up to 112 columns a part: with more, registers are spilled.
+template <Direction direction, class Operands, int Blocks>
+using Of96 = Kernel<direction, Operands, Blocks, 1, 96, std::min(96 * Blocks, 448)>;
+template <Direction direction, class Operands, int Blocks>
+using Of128 = Kernel<direction, Operands, Blocks, 2>;
+
+/// With operands of two terms: N up to 512, in bf16 up to 256, where a state of one term would not be faster.
 template <Direction direction>
-void start_up_to_256(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
-  start_first<Kernel<direction, TwoTermsOf4, 2, 2>, Kernel<direction, TwoTermsOf8, 2, 2>,
-              Kernel<direction, TwoTermsOf16, 2, 2>>(gpu, arguments, q);
+void start_with_two_terms(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+  constexpr Direction d = direction;
+  const Index n = arguments.hidden_size;
+  if (n <= 256) {
+    return start_first<Of128<d, TwoTermsOf4, 2>, Of128<d, TwoTermsOf8, 2>, Of128<d, TwoTermsOf16, 2>>(
+        gpu, arguments, q);
+  }
+  if (n <= 288) {
+    return start_first<Of64<d, TwoTermsOf4, 5>, Of96<d, TwoTermsOf4, 3>, Of64<d, TwoTermsOf8, 5>,
+                       Of96<d, TwoTermsOf8, 3>, Of128<d, TwoTermsOf16, 3>>(gpu, arguments, q);
+  }
+  if (n <= 320) {
+    return start_first<Of64<d, TwoTermsOf4, 5>, Of80<d, TwoTermsOf4, 4>, Of64<d, TwoTermsOf8, 5>,
+                       Of80<d, TwoTermsOf8, 4>, Of128<d, TwoTermsOf8, 3>, Of128<d, TwoTermsOf16, 3>>(
+        gpu, arguments, q);
+  }
+  if (n <= 384) {
+    return start_first<Of64<d, TwoTermsOf4, 6>, Of96<d, TwoTermsOf4, 4>, Of96<d, TwoTermsOf8, 4>,
+                       Of128<d, TwoTermsOf8, 3>, Of128<d, TwoTermsOf16, 3>>(gpu, arguments, q);
+  }
+  if (n <= 448) {
+    return start_first<Of64<d, TwoTermsOf4, 7>, Of96<d, TwoTermsOf4, 5>, Of64<d, TwoTermsOf8, 7>,
+                       Of96<d, TwoTermsOf8, 5>, Of128<d, TwoTermsOf8, 4>, Of128<d, TwoTermsOf16, 4>>(
+        gpu, arguments, q);
+  }
+  start_first<Of64<d, TwoTermsOf4, 8>, Of64<d, TwoTermsOf8, 8>, Of128<d, TwoTermsOf8, 4>,
+              Of128<d, TwoTermsOf16, 4>>(gpu, arguments, q);
 }
 
-/// Up to 480 units in bf16. A GPU runs more clusters of six blocks at a time than of seven or eight: on an
-/// H200 they carry up to 136 sequences, not 120. There 128 take 8 to 14 % less than with 16 columns over more
-/// blocks. In tf32 they take as long (tools/bench-results/h200-cluster-blocks.csv).
+/// With a state of one term, N from 257 to 512.
 template <Direction direction>
-using SixBlocks = Kernel<direction, OneTermState<1>, 6, 1, 80>;
-
-/// Up to 64 * Blocks units, a unit a block, so that all operands are in registers. Batches that are too large
-/// for such clusters go over half as many blocks of two units, which carry more sequences at a time. In bf16
-/// `Others` and then two octets of sequences come before that.
-template <Direction direction, int Blocks, class... Others>
-void start_up_to_512(Context& gpu, const RolloutArguments<float>& arguments, const float* q,
-                     Precision precision) {
-  constexpr int half = (Blocks + 1) / 2;
-  if (precision == Precision::bf16) {
-    return start_first<Kernel<direction, OneTermState<1>, Blocks, 1>, Others...,
-                       Kernel<direction, OneTermState<2>, Blocks, 1>,
-                       Kernel<direction, OneTermState<1>, half, 2>,
-                       Kernel<direction, OneTermState<2>, half, 2>>(gpu, arguments, q);
+void start_with_one_term_of_state(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+  constexpr Direction d = direction;
+  using Of8 = OneTermState<1>;
+  using Of16 = OneTermState<2>;
+  const Index n = arguments.hidden_size;
+  if (n <= 288) {
+    return start_first<Of64<d, Of8, 5>, Of96<d, Of8, 3>, Of64<d, Of16, 5>, Of128<d, Of16, 3>>(gpu, arguments,
+                                                                                              q);
   }
-  start_first<Kernel<direction, TwoTermsOf4, Blocks, 1>, Kernel<direction, TwoTermsOf8, Blocks, 1>,
-              Kernel<direction, TwoTermsOf8, half, 2>, Kernel<direction, TwoTermsOf16, half, 2>>(
+  if (n <= 320) {
+    return start_first<Of64<d, Of8, 5>, Of80<d, Of8, 4>, Of64<d, Of16, 5>, Of128<d, Of16, 3>>(gpu, arguments,
+                                                                                              q);
+  }
+  if (n <= 384) {
+    return start_first<Of64<d, Of8, 6>, Of96<d, Of8, 4>, Of128<d, Of8, 3>, Of128<d, Of16, 3>>(gpu, arguments,
+                                                                                              q);
+  }
+  if (n <= 448) {
+    return start_first<Of64<d, Of8, 7>, Of96<d, Of8, 5>, Of128<d, Of8, 4>, Of128<d, Of16, 4>>(gpu, arguments,
+                                                                                              q);
+  }
+  start_first<Of64<d, Of8, 8>, Of80<d, Of8, 6>, Of64<d, Of16, 8>, Of128<d, Of8, 4>, Of128<d, Of16, 4>>(
       gpu, arguments, q);
 }
 
@@ -95,11 +136,8 @@ template <Direction direction>
 void start_padded(const RolloutArguments<float>& arguments, const float* q, Precision precision) {
   Context& gpu = context(arguments.device);
   const Index n = arguments.hidden_size;
-  if (n <= 256) return start_up_to_256<direction>(gpu, arguments, q);
-  if (n <= 320) return start_up_to_512<direction, 5>(gpu, arguments, q, precision);
-  if (n <= 384) return start_up_to_512<direction, 6>(gpu, arguments, q, precision);
-  if (n <= 448) return start_up_to_512<direction, 7, SixBlocks<direction>>(gpu, arguments, q, precision);
-  if (n <= 512) return start_up_to_512<direction, 8, SixBlocks<direction>>(gpu, arguments, q, precision);
+  if (n <= 256 || precision == Precision::tf32) return start_with_two_terms<direction>(gpu, arguments, q);
+  if (n <= 512) return start_with_one_term_of_state<direction>(gpu, arguments, q);
   if (n <= 640) return start_up_to_1024<direction, 5>(gpu, arguments, q);
   if (n <= 768) return start_up_to_1024<direction, 6>(gpu, arguments, q);
   if (n <= 896) return start_up_to_1024<direction, 7>(gpu, arguments, q);
