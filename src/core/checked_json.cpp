@@ -61,7 +61,11 @@ Json parse_json(std::string_view text) {
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {
-    throw ValueError(fmt::format("this is not JSON: {}", error.what()));
+    // Without the name of the exception, which comes first, in brackets.
+    const std::string_view message = error.what();
+    const std::size_t end = message.find("] ");
+    throw ValueError(fmt::format("this is not JSON: {}",
+                                 end == std::string_view::npos ? message : message.substr(end + 2)));
   }
 }
 

@@ -7,9 +7,10 @@
 namespace orthornn {
 
 std::string Domain::text(double found, bool whole) const {
-  const char* number = whole             ? "a whole number"
-                       : contains(found) ? "a number that rounded to 32 bits is still"
-                                         : "a number";
+  const char* number = whole               ? "a whole number"
+                       : contains(found)   ? "a number that rounded to 32 bits is still"
+                       : std::isinf(found) ? "a finite number"
+                                           : "a number";
   if (low == high) return fmt::format("{}", low);
   if (std::isfinite(high) && !high_included && !low_included)
     return fmt::format("{} above {} and below {}", number, low, high);

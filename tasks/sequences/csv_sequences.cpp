@@ -27,13 +27,23 @@ namespace {
 
 constexpr std::size_t npos = std::string::npos;
 
-/// The number that a cell has; NaN for an empty cell and for "nan" or "NA"; no value for other text.
+/// The number that a cell has, which may round to 0 or to infinity; NaN for an empty cell and for "nan" or
+/// "NA"; no value for other text.
 std::optional<float> number_in(std::string_view cell) {
   cell = without_blanks(cell);
   if (cell.empty() || cell == "nan" || cell == "NaN" || cell == "NA")
     return std::numeric_limits<float>::quiet_NaN();
   if (cell.front() == '+') cell.remove_prefix(1);
-  return parsed_number<float>(cell);
+  if (const std::optional<float> number = parsed_number<float>(cell)) return number;
+  // Numbers that a float has no place for, as 1e-50, are no text.
+  if (const auto number = parsed_number<long double>(cell)) return static_cast<float>(*number);
+  return std::nullopt;
+}
+
+/// Why a cell with such a number is refused, where a finite one is needed.
+std::string why_refused(std::string_view cell, const std::optional<float>& number) {
+  return fmt::format("'{}' is {}", cell.substr(0, 40),
+                     number ? "infinite, or too large for a number of 32 bits" : "no finite number");
 }
 
 /// Reads the rows of a CSV file: cells with commas between, in quotation marks where they have commas
@@ -228,9 +238,8 @@ void add_numbers(const CsvReader& reader, const Columns& columns, const Sequence
   for (const std::size_t c : columns.inputs) {
     const std::optional<float> number = number_in(cells[c]);
     if (!number || std::isinf(*number)) {
-      reader.fail_at(columns.names[c], fmt::format("'{}' is no finite number; expected one, or nothing where "
-                                                   "it is missing",
-                                                   cells[c].substr(0, 40)));
+      reader.fail_at(columns.names[c], why_refused(cells[c], number) +
+                                           "; expected a finite number, or nothing where it is missing");
     }
     if (std::isnan(*number) && options.missing == Missing::refuse) {
       reader.fail_at(columns.names[c],
@@ -363,9 +372,9 @@ Tensor<float> values_of(const CsvReader& reader, const Targets& targets, const s
           targets.places[i], column));
     }
     if (!number || std::isinf(*number)) {
-      reader.fail(
-          fmt::format("row {}, column '{}': '{}' is no finite number; expected a number for --goal {}",
-                      targets.places[i], column, targets.cells[i].substr(0, 40), name_of(options.goal)));
+      reader.fail(fmt::format("row {}, column '{}': {}; expected a finite number for --goal {}",
+                              targets.places[i], column, why_refused(targets.cells[i], number),
+                              name_of(options.goal)));
     }
     values.data()[i] = *number;
   }

@@ -366,6 +366,22 @@ TEST_CASE("metrics.csv has the mean length of the reflection vectors, where ther
   }
 }
 
+TEST_CASE("an orthogonality error is of the model that the step made, with a validation or without",
+          "[cli][train]") {
+  const TemporaryFolder folder;
+  const auto errors = [&](const char* every) {
+    const fs::path out = folder / every;
+    check_success(run(train_copying(out, {"--steps", "4", "--log-every", "1", "--eval-every", every})));
+    std::vector<std::string> result;
+    for (const std::string& row : lines_of_file(out / "metrics.csv")) result.push_back(fields(row)[5]);
+    return result;
+  };
+  const std::vector<std::string> of_all = errors("1");
+  REQUIRE(of_all.size() == 5);
+  CHECK(of_all[0] == "orthogonality_error");
+  CHECK(errors("4") == of_all);
+}
+
 namespace {
 
 /// `options` with which `lines` are said to stand in the config.toml of a training of one step.

@@ -23,6 +23,8 @@ TEST_CASE("JSON is parsed to a depth of 32 levels and no further", "[json]") {
     CAPTURE(text);
     CHECK_THROWS_AS(parse_json(text), ValueError);
   }
+  CHECK_THROWS_WITH(parse_json("[1,]"),
+                    contains("this is not JSON: parse error at line 1, column 4") && !contains("exception"));
 }
 
 TEST_CASE("a member of a JSON object is what is asked for or an error with its key", "[json]") {

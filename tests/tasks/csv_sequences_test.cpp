@@ -26,6 +26,10 @@ TEST_CASE("A CSV that cannot be read is refused by row and column", "[sequences]
   CHECK_THAT(csv_error("x,target\n1,0\n2,1,5\n"), contains("row 3: it has 3 cells; expected 2"));
   CHECK_THAT(csv_error("x,target\n1,0\none,1\n"), contains("row 3, column 'x': 'one' is no finite number"));
   CHECK_THAT(csv_error("x,target\n1,0\ninf,1\n"), contains("row 3, column 'x'"));
+  CHECK_THAT(csv_error("x,target\n1,0\n-1e39,1\n"),
+             contains("row 3, column 'x': '-1e39' is infinite, or too large for a number of 32 bits"));
+  CHECK_THAT(csv_error("1e39,0\n1,1\n", {.inputs = "1", .target = "2", .batch = 1}),
+             contains("row 1") && contains("'1e39' is infinite, or too large"));
   CHECK_THAT(csv_error("x,y\n1,0\n"), contains("--target names the column 'target'; it has 2 columns: x, y"));
   CHECK_THAT(csv_error("x,target\n\"1,0\n"), contains("row 2: a quotation mark is not closed"));
   CHECK_THAT(csv_error("x,target\n1,caf\xe9\n"), contains("row 2: it is no text in UTF-8"));
@@ -40,11 +44,30 @@ TEST_CASE("A CSV that cannot be read is refused by row and column", "[sequences]
              contains("row 3, column 'target': it is missing; expected a number"));
   CHECK_THAT(csv_error("x,s,target\n1,a,0\n2,a,1\n", {.id = "s", .batch = 1}),
              contains("row 3, column 'target': it differs from row 2 of the same sequence"));
-  CHECK_THAT(csv_error("x,target\n1,a\n", {.goal = Goal::values, .batch = 1}),
-             contains("row 2, column 'target': 'a' is no finite number; expected a number for --goal value"));
+  CHECK_THAT(
+      csv_error("x,target\n1,a\n", {.goal = Goal::values, .batch = 1}),
+      contains("row 2, column 'target': 'a' is no finite number; expected a finite number for --goal value"));
   CHECK_THAT(csv_error("x,s,target\n1,a,5\n2,b,none\n", {.goal = Goal::values, .id = "s", .batch = 1}),
              contains("row 3, column 'target': 'none'"));
   CHECK_THAT(csv_error("x,target\n1,0\n", {.goal = Goal::step_classes, .batch = 1}), contains("need --id"));
+}
+
+TEST_CASE("Numbers of a CSV that are too small for a float are 0, and no text", "[sequences]") {
+  const TemporaryFolder folder;
+  const SequencesOptions by_place{.goal = Goal::values, .inputs = "1"};
+  // Text in the first row would be a header.
+  const SequenceInputs read =
+      SequencesTask(by_place).read_inputs(write_text(folder / "x.csv", "1e-50,1\n-1e-400,2\n3,3\n"));
+  REQUIRE(read.features.size() == 3);
+  CHECK(read.features(0, 0) == 0);
+  CHECK(read.features(1, 0) == 0);
+  CHECK(read.features(2, 0) == 3);
+  // Text as a target would be a class.
+  std::string csv = "x,target\n";
+  for (int i = 0; i < 20; ++i) csv += fmt::format("{},1e-{}\n", i, 40 + i);
+  const SequencesTask task({.data = write_text(folder / "own.csv", csv), .batch = 1});
+  task.load();
+  CHECK(task.data().classes == 0);
 }
 
 TEST_CASE("Options that mean nothing for the data are refused", "[sequences]") {

@@ -216,7 +216,6 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
       const bool evaluated = is_evaluated(settings_, step.step);
       std::optional<Evaluation> evaluation;
       const bool stop = stops_in([&] {
-        // An evaluation prepares the parameters before it is left. The row needs them prepared.
         if (evaluated) {
           evaluation = evaluate();
           if (!is_best(trainer)) ++failed_evaluations_;
@@ -229,6 +228,9 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
       const bool row = step.step % settings_.log_every == 0 || evaluated;
       if (row || progress.due(row, last)) {
         trainer.synchronize();
+        // The error is of the parameters that the step has made, in every row. An evaluation has prepared
+        // them, also one that is left.
+        if (!evaluated) model_->prepare();
         const std::optional<double> error = model_->orthogonality_error();
         if (row) log(step, error, evaluation);
         if (progress.due(row, last)) progress.print(step, error, evaluation);

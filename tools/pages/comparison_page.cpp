@@ -271,7 +271,8 @@ class ComparisonPage {
 
 std::string comparison_page(const Json& comparison) {
   try {
-    if (comparison.at("format") != comparison_format) throw ValueError("its format is another");
+    if (const Json& format = member(comparison, "format"); format != comparison_format)
+      refuse_member("format", fmt::format("'{}'", comparison_format), format);
     if (integer_member(comparison, "format_version") > comparison_format_version) {
       throw ValueError(fmt::format("its format version {} is newer than this program, which reads {}",
                                    integer_member(comparison, "format_version"), comparison_format_version));
