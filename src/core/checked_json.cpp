@@ -35,6 +35,9 @@ void check_depth(std::string_view text) {
 
 /// A value, shortened for a message.
 std::string shown(const Json& value) {
+  // JSON has no words for what is not finite, and a setting in TOML may be that.
+  if (value.is_number_float() && !std::isfinite(value.get<double>()))
+    return fmt::format("{}", value.get<double>());
   const std::string text = json_text(value, -1);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
@@ -101,7 +104,8 @@ std::uint64_t unsigned_member(const Json& object, const char* key) {
 
 double real_member(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_number() || !std::isfinite(value.get<double>())) refuse_member(key, "a number", value);
+  if (!value.is_number()) refuse_member(key, "a number", value);
+  if (!std::isfinite(value.get<double>())) refuse_member(key, "a finite number", value);
   return value.get<double>();
 }
 

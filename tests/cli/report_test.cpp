@@ -349,7 +349,8 @@ TEST_CASE("report refuses what is no run and writes nothing", "[cli][report][lon
   check_refused(run({"report", (folder / "own.html").string()}), 2, {"own.html", "--out"});
   CHECK(content(folder / "own.html") == "{}");
   for (const auto& [text, words] :
-       {std::pair("[]", "damaged"), std::pair("{}", "damaged"), std::pair(R"({"format": "other"})", "format"),
+       {std::pair("[]", "expected an object with the key 'format'"), std::pair("{}", "'format' is missing"),
+        std::pair(R"({"format": "other"})", "format"),
         std::pair(R"([{"benchmark": "rollout"}])", "bench compare --out"),
         std::pair(R"({"format": "orthornn-comparison", "format_version": 2})", "newer"),
         std::pair(R"({"format": "orthornn-comparison", "format_version": 1,

@@ -370,7 +370,9 @@ TEST_CASE("a value that a field cannot have is refused by key, expectation and f
   CHECK(refusal<Cwy>("reflections", -1) == "'reflections' is -1; expected a whole number, at least 0");
   CHECK(refusal<Adam>("lr", 0.0) == "'lr' is 0; expected a number above 0");
   CHECK(refusal<Adam>("lr", std::numeric_limits<double>::infinity()) ==
-        "'lr' is inf; expected a finite number above 0");
+        "'lr' is inf; expected a finite number");
+  CHECK(domain::positive.text(std::numeric_limits<double>::infinity(), /*whole=*/false) ==
+        "a finite number above 0");
   CHECK(refusal<Adam>("beta1", 1.0) == "'beta1' is 1; expected a number in [0, 1)");
   CHECK(refusal<Adam>("lr_orthogonal", -0.5) == "'lr_orthogonal' is -0.5; expected a number, at least 0");
   CHECK(refusal<Schedule>("final_factor", 1.5) == "'final_factor' is 1.5; expected a number from 0 to 1");
