@@ -306,7 +306,7 @@ void Trainer::run(std::int64_t steps, const std::function<bool(const TrainingSte
   synchronize();
 }
 
-Evaluation Trainer::evaluate(const std::function<void()>& before_batch) {
+void Trainer::prepare() {
   synchronize();
   try {
     model_.prepare();
@@ -315,6 +315,10 @@ Evaluation Trainer::evaluate(const std::function<void()>& before_batch) {
     if (steps_ == 0) throw;  // no update has made them so
     throw_diverged(steps_, error.what());
   }
+}
+
+Evaluation Trainer::evaluate(const std::function<void()>& before_batch) {
+  prepare();
   const Evaluation result =
       evaluate_with(work_->evaluation, model_, task_, HeldOut::validation, {}, before_batch);
   if (std::isfinite(result.loss) && (!best_ || result.loss < best_->loss))

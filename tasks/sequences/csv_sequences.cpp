@@ -36,8 +36,11 @@ std::optional<float> number_in(std::string_view cell) {
   if (cell.front() == '+') cell.remove_prefix(1);
   if (const std::optional<float> number = parsed_number<float>(cell)) return number;
   // Numbers that a float has no place for, as 1e-50, are no text.
-  if (const auto number = parsed_number<long double>(cell)) return static_cast<float>(*number);
-  return std::nullopt;
+  const std::optional<long double> number = parsed_number<long double>(cell);
+  if (!number) return std::nullopt;
+  if (std::abs(*number) > std::numeric_limits<float>::max())
+    return *number > 0 ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
+  return static_cast<float>(*number);
 }
 
 /// Why a cell with such a number is refused, where a finite one is needed.

@@ -227,10 +227,10 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
       // An interruption adds no row. A validation that it leaves out is added to its row by the resumption.
       const bool row = step.step % settings_.log_every == 0 || evaluated;
       if (row || progress.due(row, last)) {
-        trainer.synchronize();
         // The error is of the parameters that the step has made, in every row. An evaluation has prepared
         // them, also one that is left.
-        if (!evaluated) model_->prepare();
+        if (!evaluated) trainer.prepare();
+        trainer.synchronize();
         const std::optional<double> error = model_->orthogonality_error();
         if (row) log(step, error, evaluation);
         if (progress.due(row, last)) progress.print(step, error, evaluation);

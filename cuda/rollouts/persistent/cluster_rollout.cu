@@ -33,8 +33,8 @@ struct Sequences {
   }
 };
 
-/// The kernels for up to Size units over clusters of `Blocks`. All of them have the multiprocessors that a
-/// cluster runs on for themselves.
+/// The kernels for up to Size units over clusters of `Blocks`. The GPU runs as many clusters of each as of
+/// the first: none leaves registers for a second block on its multiprocessors.
 template <int Size, int Blocks, class... Carried>
 struct Clusters {
   template <Direction direction>
@@ -45,8 +45,9 @@ struct Clusters {
 };
 
 // From two sequences on: few_sequences_rollout carries one. One group where registers have room for the sums
-// of all its sequences: each waits for an exchange of its own. A number is left out where the next one takes
-// at most a tenth longer, or two turns of fewer take no longer (tools/bench-results/h200-sequences.csv).
+// of all its sequences: each waits for an exchange of its own. Left out are numbers of which the next one
+// takes about a tenth longer at most, or that take no less time than two turns or than other clusters for the
+// same sizes (tools/bench-results/h200-sequences.csv).
 using TwoBlocks = Clusters<256, 2, Sequences<2>, Sequences<3>, Sequences<4>, Sequences<5>, Sequences<6>,
                            Sequences<7>, Sequences<8>, Sequences<3, 3>, Sequences<4, 3>>;
 using ThreeBlocks = Clusters<288, 3, Sequences<2>, Sequences<3>, Sequences<4>, Sequences<5>, Sequences<6>,
@@ -55,8 +56,8 @@ using FourBlocksOf80 = Clusters<320, 4, Sequences<2>, Sequences<3>, Sequences<4>
                                 Sequences<7>, Sequences<8>>;
 using FourBlocksOf96 = Clusters<384, 4, Sequences<2>, Sequences<3>, Sequences<4>, Sequences<5>, Sequences<6>,
                                 Sequences<4, 2>, Sequences<3, 3>, Sequences<4, 3>>;
-using FiveBlocks =
-    Clusters<320, 5, Sequences<2>, Sequences<6>, Sequences<4, 3>, Sequences<7, 2>, Sequences<8, 2>>;
+using FiveBlocks = Clusters<320, 5, Sequences<2>, Sequences<3>, Sequences<6>, Sequences<4, 3>,
+                            Sequences<7, 2>, Sequences<8, 2>>;
 template <int Size>
 using EightBlocks =
     Clusters<Size, 8, Sequences<2>, Sequences<3>, Sequences<4>, Sequences<5>, Sequences<6>, Sequences<8>,

@@ -1,6 +1,6 @@
 #pragma once
 // What the sequences of a cluster exchange on tensor cores: columns of B (tensor_core_product.cuh). A block
-// has one or two units of 64 or 80 rows, of which each of its warps finishes eight.
+// has one or two units of 64, 80 or 96 rows, of which each of its warps finishes eight.
 
 #include <cuda_bf16.h>
 

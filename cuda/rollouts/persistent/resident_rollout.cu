@@ -43,7 +43,8 @@ void start_padded(Context& gpu, const RolloutArguments<float>& arguments, const 
     if (arguments.hidden_size > Columns * lanes)
       return start_padded<direction, Columns + 2>(gpu, arguments, q);
   }
-  // Of smaller sizes a multiprocessor runs several blocks at the same time.
+  // Of smaller sizes a multiprocessor runs several blocks at the same time, so more sequences a block were
+  // not tried. Seven and eight spill registers at N = 192.
   if constexpr (Columns * lanes <= 128) {
     start<direction, Columns, 1, 2>(gpu, arguments, q);
   } else {

@@ -93,9 +93,9 @@ struct Bf16Operands {
 
 /// How the warps of a block share a unit, and the shared memory of the block. Each warp finishes eight rows
 /// of a unit. Of 64 or 96 rows, a warp multiplies 32, two fragments of 16, by one of four parts of the
-/// columns: with 64, warp w has rows 32 (w % 2) .. + 31 and part w / 2. Of 80 rows, it multiplies rows
-/// 16 (w % 5) .. + 15 by part w / 5 of two. Warps with the same rows meet in shared memory, where each
-/// finishes those that come first in its own fragments.
+/// columns: with 64, warp w has rows 32 (w % 2) .. + 31 and part w / 2, with 96 rows 32 (w % 3) .. + 31 and
+/// part w / 3. Of 80 rows, it multiplies rows 16 (w % 5) .. + 15 by part w / 5 of two. Warps with the same
+/// rows meet in shared memory, where each finishes those that come first in its own fragments.
 ///
 /// N is at most `Columns`. Where the cluster has more rows, the last ones are padding.
 template <class OperandsType, int Blocks, int Units, int UnitRows, int Columns>
@@ -124,7 +124,8 @@ struct TensorCoreShape {
   static constexpr int owned = Units * Operands::lane_sequences;
   /// At least four sums take turns, so that an instruction need not wait for the one before it. With 64 rows
   /// eight took 2 % longer in all: mma.sync keeps its tensor core for eight cycles, and there are two warps
-  /// for each. Where twelve warps have more than 96 registers for Q, two sums take less time, for four spill.
+  /// for each. Where twelve warps have more than 96 registers for Q, the two of their fragments take less
+  /// time: four spill.
   static constexpr int chains = UnitRows == 96 && unit_operands * 4 > 96
                                     ? 1
                                     : std::max(1, 4 / (row_fragments * Units * Operands::octets));

@@ -52,11 +52,10 @@ using OneTermState = Bf16Operands<2, 1, 1, Octets>;
 template <int Octets>
 using OneTerm = Bf16Operands<1, 1, 1, Octets>;
 
-// Blocks for N up to 512. Small ones have all operands in registers and few rows to multiply, so they take
-// the least time for few sequences. But the GPU runs fewer clusters of many blocks at a time, and a cluster
-// that carries more sequences takes longer. Each list below begins with the smallest blocks. The next ones
-// carry more sequences of the GPU with as many a cluster, and the last ones 16 a cluster
-// (tools/bench-results/h200-cluster-rows.csv).
+// Blocks for N up to 512. Small ones have few rows to multiply, so they take the least time with few
+// sequences. But the GPU runs fewer clusters of many blocks at a time, and a cluster takes longer with more
+// sequences. So each list below goes by time: an entry is the fastest of those that were tried on an H200 for
+// the batches that the entries before it do not carry (tools/bench-results/h200-cluster-rows.csv).
 template <Direction direction, class Operands, int Blocks>
 using Of64 = Kernel<direction, Operands, Blocks, 1>;
 template <Direction direction, class Operands, int Blocks>

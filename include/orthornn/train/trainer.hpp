@@ -119,6 +119,10 @@ class Trainer {
   /// and `steps()` are then as they were before that step, even where later steps were started. On the CPU,
   /// where steps throw at once, it does nothing.
   void synchronize();
+  /// Prepares the model with the parameters that the last step has made, for what the model tells of them
+  /// without a batch, as `Model::orthogonality_error`. Throws as `synchronize`, and DivergenceError where
+  /// updates have made parameters that are not allowed.
+  void prepare();
   /// Evaluates the model on the validation data and remembers the best result, the first one of the smallest
   /// finite loss. `before_batch` is called before each batch; where it throws, the trainer is as if it had
   /// not evaluated. Throws as `synchronize`, and DivergenceError where updates have made parameters that are
