@@ -751,9 +751,9 @@ TEST_CASE("a training that diverges says so and leaves the last sound model", "[
     // A row of metrics.csv without a validation prepares the parameters too. Other seeds go on.
     const ProgramResult seeds =
         run(train_copying(folder / (std::string(rate) + "-seeds"),
-                          {"--seeds", "1,2", "--steps", "9", "--lr", rate, "--lr-orth", rate, "--clip", "0",
+                          {"--seeds", "2", "--steps", "9", "--lr", rate, "--lr-orth", rate, "--clip", "0",
                            "--log-every", "1", "--eval-every", "9"}));
-    check_refused(seeds, 1, {"diverged", "learning rate", "2"});
+    check_refused(seeds, 1, {"2 of 2 trainings failed", "diverged", "learning rate"});
   }
 }
 
