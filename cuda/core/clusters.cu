@@ -28,4 +28,10 @@ bool current_device_has_clusters() {
   return clusters_with_room(function, config) > 0;
 }
 
+int clusters_at_a_time(Context& gpu, int blocks) {
+  const auto count = static_cast<unsigned>(blocks);
+  return possible_clusters(gpu, nothing,
+                           {.grid = count, .block = 256, .shared = cluster_shared_memory, .cluster = count});
+}
+
 }  // namespace orthornn::cuda

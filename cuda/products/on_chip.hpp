@@ -9,9 +9,13 @@ namespace orthornn::cuda {
 /// The largest N whose Q is in the registers of one multiprocessor.
 inline constexpr Index largest_resident_size = 192;
 
-/// The largest N whose Q is on the multiprocessors of a cluster of at most 8. In bf16 above 512, Q is one
-/// bfloat16 instead of two; in tf32 that would be less than what was asked for.
-constexpr Index largest_cluster_size(Precision precision) {
+/// The largest N whose Q is on the multiprocessors of a cluster.
+inline constexpr Index largest_cluster_size = 1024;
+
+/// The largest N whose clusters have at most eight blocks and take every batch in this precision. In bf16
+/// above 512, Q is one bfloat16 instead of two; in tf32 that would be less than what was asked for. Above
+/// this size, clusters compute in fp32 (large_clusters.hpp).
+constexpr Index largest_small_cluster_size(Precision precision) {
   return precision == Precision::bf16 ? 1024 : 512;
 }
 

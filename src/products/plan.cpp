@@ -13,6 +13,7 @@
 #include "core/back_end.hpp"
 #include "cuda/core/device.hpp"
 #include "cuda/products/grid_plan.hpp"
+#include "cuda/products/large_clusters.hpp"
 #include "cuda/products/on_chip.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -68,6 +69,11 @@ std::optional<double> time_over_grid(Index n, Index batch, const Execution& exec
   return time;
 }
 
+/// Whether a cluster that holds N is one of those in large_clusters.hpp.
+constexpr bool needs_large_cluster(Index n, const Execution& execution) {
+  return n > cuda::largest_small_cluster_size(execution.precision);
+}
+
 /// Why a way does not take these sizes; nullopt where it does.
 template <class T>
 std::optional<std::string> obstacle(RolloutWay way, const std::string& form, Index n, Index length,
@@ -81,30 +87,32 @@ std::optional<std::string> obstacle(RolloutWay way, const std::string& form, Ind
     return no_clusters;
   }
   if (way == RolloutWay::grid) return obstacle_of_grid(n, length, batch, execution, 1);
-  const Index largest = way == RolloutWay::resident ? cuda::largest_resident_size
-                                                    : cuda::largest_cluster_size(execution.precision);
-  if (n > largest) {
-    // The resident way computes in fp32 whatever the precision.
-    const std::string in_precision =
-        way == RolloutWay::cluster ? " in " + name_of(execution.precision) : std::string();
-    return fmt::format("hidden size {} is above {}, the largest{}", n, largest, in_precision);
-  }
+  const Index largest =
+      way == RolloutWay::resident ? cuda::largest_resident_size : cuda::largest_cluster_size;
+  if (n > largest) return fmt::format("hidden size {} is above {}, the largest", n, largest);
   if (!cuda::fits_persistent_rollout(length, batch, n)) return no_such_steps;
+  if (needs_large_cluster(n, execution) && !cuda::large_cluster_us(execution.device, batch, n))
+    return fmt::format("this GPU, or part of a GPU, runs no clusters of the blocks that hidden size {} takes",
+                       n);
   return std::nullopt;
 }
 
-/// The first way that keeps Q on chip and takes these sizes. Where one multiprocessor holds Q, a step waits
-/// for no other. Large products are faster step by step than over the grid.
+/// Of the ways that keep Q on chip and take these sizes, the one that is expected to be fastest. Where one
+/// multiprocessor holds Q, a step waits for no other. Large clusters are faster than the grid for few
+/// sequences. Large products are faster step by step than over the grid.
 template <class T>
 std::optional<RolloutWay> way_on_chip(const std::string& form, Index n, Index length, Index batch,
                                       const Execution& execution) {
-  for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
-    if (!obstacle<T>(way, form, n, length, batch, execution)) return way;
-  }
-  if (!obstacle<T>(RolloutWay::grid, form, n, length, batch, execution) &&
-      time_over_grid(n, batch, execution, 1))
-    return RolloutWay::grid;
-  return std::nullopt;
+  const auto takes = [&](RolloutWay way) { return !obstacle<T>(way, form, n, length, batch, execution); };
+  if (takes(RolloutWay::resident)) return RolloutWay::resident;
+  const bool over_cluster = takes(RolloutWay::cluster);
+  if (over_cluster && !needs_large_cluster(n, execution)) return RolloutWay::cluster;
+  const std::optional<double> over_grid =
+      takes(RolloutWay::grid) ? time_over_grid(n, batch, execution, 1) : std::nullopt;
+  const double others = over_grid.value_or(2 * stepwise_us(n, batch, 1, execution.precision));
+  if (over_cluster && cuda::large_cluster_us(execution.device, batch, n).value() < others)
+    return RolloutWay::cluster;
+  return over_grid ? std::optional(RolloutWay::grid) : std::nullopt;
 }
 
 /// The form where a way that keeps Q on chip takes these sizes; nullopt where the dense form too goes step by

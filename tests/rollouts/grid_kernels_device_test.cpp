@@ -1,49 +1,14 @@
 // Every kernel of a rollout over the grid, also where the planner takes another one.
 
 #include <cstddef>
-#include <cstdint>
 
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
-#include "rollouts/rounded_recurrence.hpp"
+#include "rollouts/kernel_numbers.hpp"
 #include "support/catch.hpp"
 #include "support/gpu.hpp"
 
 namespace orthornn::testing {
 #ifdef ORTHORNN_WITH_CUDA
-namespace {
-
-/// What a plan makes of numbers in a linear recurrence.
-Numbers<float> found_by(const cuda::GridPlan& plan, Device device, const Numbers<float>& given) {
-  const Tensor<float> q = given.q.copy(device), d_h_last = given.d_h_last.copy(device);
-  const Tensor<std::int32_t> lengths = given.lengths.copy(device);
-  Tensor<float> states = given.states.copy(device), d_states = given.d_states.copy(device);
-  Tensor<float> h_last(given.h_last.shape(), device), d_h0(given.d_h0.shape(), device);
-  const TensorView<float> steps = states.view().slice(1, d_states.shape()[0]);
-  const cuda::RolloutArguments<float> arguments{.device = device,
-                                                .length = d_states.shape()[0],
-                                                .batch = d_states.shape()[1],
-                                                .hidden_size = d_states.shape()[2],
-                                                .activation = Activation::identity,
-                                                .lengths = lengths.data(),
-                                                .h_0 = states.data(),
-                                                .inputs = steps.data(),
-                                                .outputs = steps.data(),
-                                                .h_last = h_last.data(),
-                                                .d_h_last = d_h_last.data(),
-                                                .d_outputs = d_states.data(),
-                                                .d_inputs = d_states.data(),
-                                                .d_h_0 = d_h0.data()};
-  cuda::grid_rollout(cuda::Direction::forward, arguments, q.data(), plan);
-  cuda::grid_rollout(cuda::Direction::backward, arguments, q.data(), plan);
-  Numbers<float> result;
-  result.states = states.copy(Device::cpu());
-  result.d_states = d_states.copy(Device::cpu());
-  result.h_last = h_last.copy(Device::cpu());
-  result.d_h0 = d_h0.copy(Device::cpu());
-  return result;
-}
-
-}  // namespace
 
 TEST_CASE("every kernel over the grid is the recurrence of rounded operands", "[cuda][rollout]") {
   const auto device = gpu();
@@ -73,7 +38,9 @@ TEST_CASE("every kernel over the grid is the recurrence of rounded operands", "[
         INFO(name_of(precision) << ", rows " << plan.tiles.rows << ", sequences " << plan.tiles.sequences
                                 << ", sets " << plan.tiles.sets << ", groups " << plan.groups << ", resident "
                                 << resident);
-        check_numbers(found_by(plan, *device, given), loop, sizes, Activation::identity, operands);
+        const Numbers<float> found =
+            found_by(*device, given, [&](auto... rollout) { cuda::grid_rollout(rollout..., plan); });
+        check_numbers(found, loop, sizes, Activation::identity, operands);
       }
     }
     CHECK(kernels > 1);

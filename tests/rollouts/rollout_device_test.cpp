@@ -156,6 +156,18 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
         RolloutSizes{449, 1, 2}, RolloutSizes{500, 2, 3}}) {
     check_all(execution, sizes);
   }
+  // Above 512 one sequence a cluster of 16 blocks, and more over fewer blocks. The emulated device takes
+  // seconds for each.
+  if (is_emulated(*device)) {
+    check_rollout(execution, {577, 3, 3}, Activation::modrelu, true, true);
+  } else {
+    for (const RolloutSizes& sizes :
+         {RolloutSizes{513, 1, 3}, RolloutSizes{640, 3, 9}, RolloutSizes{641, 2, 3}, RolloutSizes{896, 5, 3},
+          RolloutSizes{1000, 4, 5}, RolloutSizes{513, 20, 3}, RolloutSizes{600, 70, 2},
+          RolloutSizes{768, 45, 3}, RolloutSizes{1024, 300, 2}})
+      check_all(execution, sizes);
+    check_all({*device, Precision::tf32, RolloutWay::cluster}, {600, 40, 3});
+  }
   // Every number of sequences a cluster that there is, and several turns. At 260 and 300 units some batches
   // go over five blocks, and others over three and four.
   const Index twos = at_a_time(*device, 66), threes = at_a_time(*device, 39), fours = at_a_time(*device, 30),
@@ -195,7 +207,7 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
       emulated ? Batches{15, 27, 62} : Batches{40, 61, 110, 8 * eights + 1, 200, 248, 330, 526};
   const Batches counts = emulated ? Batches{9} : Batches{1, 3, 4, 5, 8, 9, 13, 16, 17};
   const Batches largest =
-      emulated ? Batches{3, eights + 1} : Batches{3, eights + 1, 8 * eights, 9 * eights - 5, 16 * eights + 1};
+      emulated ? Batches{3, eights + 1} : Batches{eights + 1, 8 * eights, 9 * eights - 5, 16 * eights + 1};
   for (const Precision precision : {Precision::tf32, Precision::bf16}) {
     const Execution execution{*device, precision, RolloutWay::cluster};
     for (const RolloutSizes& sizes : alone) check_all(execution, sizes);
@@ -214,13 +226,13 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
   // As many clusters as an H200 runs at a time, or more: with one more sequence than eight or sixteen for
   // each, they have two octets of sequences, or take two turns.
   for (const auto& [n, on_h200] : {std::pair<Index, Index>{520, 26}, {641, 22}, {769, 18}}) {
-    check_rollout(large, {n, 3, 2}, Activation::relu, true, true);
+    check_rollout(large, {n, emulated ? 3 : 17, 2}, Activation::relu, true, true);
     if (emulated) continue;
     const Index count = at_a_time(*device, on_h200);
     check_rollout(large, {n, 8 * count + 1, 2}, Activation::modrelu, true, true);
     check_rollout(large, {n, 16 * count + 1, 2}, Activation::tanh, true, true);
   }
-  if (!emulated) check_all(large, {1000, 3, 2});
+  if (!emulated) check_all(large, {1000, 17, 2});
 }
 
 TEST_CASE("few sequences over a cluster are the same in every precision", "[cuda][rollout]") {
@@ -231,8 +243,9 @@ TEST_CASE("few sequences over a cluster are the same in every precision", "[cuda
                     Activation::tanh);
   };
   for (const Precision precision : {Precision::tf32, Precision::bf16}) {
-    for (const RolloutSizes& sizes : {RolloutSizes{193, 3, 5}, RolloutSizes{300, 8, 3},
-                                      RolloutSizes{385, 2, 3}, RolloutSizes{512, 8, 3}}) {
+    for (const RolloutSizes& sizes :
+         {RolloutSizes{193, 3, 5}, RolloutSizes{300, 8, 3}, RolloutSizes{385, 2, 3}, RolloutSizes{512, 8, 3},
+          RolloutSizes{700, 4, 3}, RolloutSizes{1024, 3, 3}}) {
       INFO(name_of(precision) << " N " << sizes.n);
       const Numbers<float> rounded = states_in(precision, sizes), exact = states_in(Precision::fp32, sizes);
       CHECK(same_bits(rounded.states, exact.states));
@@ -278,7 +291,7 @@ TEST_CASE("where no gradients of states are given they are 0", "[cuda][rollout]"
       add(RolloutWay::cluster, Precision::fp32, sizes);
     add(RolloutWay::cluster, Precision::fp32, {260, at_a_time(*device, 62), 3});
     add(RolloutWay::cluster, Precision::tf32, {260, at_a_time(*device, 88), 3});
-    for (const RolloutSizes& sizes : {RolloutSizes{500, many, 3}, RolloutSizes{600, 9, 3}})
+    for (const RolloutSizes& sizes : {RolloutSizes{500, many, 3}, RolloutSizes{600, 17, 3}})
       add(RolloutWay::cluster, Precision::bf16, sizes);
     if (!is_emulated(*device)) add(RolloutWay::grid, Precision::fp32, {260, 9, 5});
   }
@@ -421,8 +434,8 @@ TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {
   const auto device = gpu();
   if (!device) return;
   const auto way = [&](Index n, const Execution& execution,
-                       const TransitionOptions& options = Unconstrained{}) {
-    return rollout_way(*make_transition<float>(options, n, execution), 10, 4);
+                       const TransitionOptions& options = Unconstrained{}, Index batch = 4) {
+    return rollout_way(*make_transition<float>(options, n, execution), 10, batch);
   };
   using enum RolloutWay;
   CHECK(way(192, *device) == resident);
@@ -430,8 +443,15 @@ TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {
   CHECK(way(512, *device) == cluster);
   // The emulated device has no kernels over the grid.
   const RolloutWay beyond = is_emulated(*device) ? stepwise : grid;
-  CHECK(way(513, *device) == beyond);
   CHECK(way(513, {*device, Precision::bf16}) == cluster);
+  // Few sequences go over larger clusters.
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    CHECK(way(513, {*device, precision}) == cluster);
+    CHECK(way(1024, {*device, precision}) == cluster);
+    CHECK(way(1025, {*device, precision}) == beyond);
+    CHECK(way(513, {*device, precision}, Unconstrained{}, 300) == beyond);
+    CHECK(way(1024, {*device, precision}, Unconstrained{}, 128) == beyond);
+  }
   CHECK(way(1025, {*device, Precision::bf16}) == beyond);
   CHECK(way(4100, {*device, Precision::bf16}) == stepwise);
   check_says<ValueError>(
@@ -443,7 +463,7 @@ TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {
   CHECK(way(64, *device, HouseholderProduct{}) == stepwise);
   CHECK(rollout_way(*make_transition<double>(Unconstrained{}, 64, *device), 10, 4) == stepwise);
   check_says<ValueError>([&] { way(193, {*device, Precision::fp32, resident}); }, {"193"});
-  check_says<ValueError>([&] { way(1025, {*device, Precision::bf16, cluster}); }, {"1025"});
+  check_says<ValueError>([&] { way(1025, {*device, Precision::bf16, cluster}); }, {"1025", "1024"});
   check_says<ValueError>(
       [&] {
         way(64, {*device, Precision::fp32, resident}, HouseholderProduct{});

@@ -46,7 +46,9 @@ inline Operands operands_of(const Execution& execution, Index n) {
   const Precision precision = execution.precision;
   const int terms = precision == Precision::fp32 ? 3 : precision == Precision::tf32 ? 2 : 1;
   if (execution.rollout == RolloutWay::grid) return {{8, terms}, {8, terms}};
-  if (precision == Precision::fp32) return {};
+  // Tensor cores have no tf32 over clusters above 512.
+  const bool large = execution.rollout == RolloutWay::cluster && n > 512;
+  if (precision == Precision::fp32 || (large && precision == Precision::tf32)) return {};
   if (execution.rollout == RolloutWay::stepwise) return {{11, 1}, {11, 1}};
   return {{8, n <= 512 ? 2 : 1}, {8, n <= 256 || precision == Precision::tf32 ? 2 : 1}};
 }

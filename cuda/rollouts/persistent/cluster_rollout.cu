@@ -1,36 +1,23 @@
-#include "cuda/core/launch.hpp"
 #include "cuda/rollouts/given_gradients.hpp"
+#include "cuda/rollouts/persistent/cluster_kernel.cuh"
 #include "cuda/rollouts/persistent/cluster_rollout.hpp"
 #include "cuda/rollouts/persistent/fastest_kernel.hpp"
-#include "cuda/rollouts/persistent/octet_exchange.cuh"
-#include "cuda/rollouts/persistent/persistent_rollout.cuh"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
 
 namespace orthornn::cuda {
 namespace {
 
-// A warp shares eight rows.
-constexpr int lanes = 32;
-// A step takes longer than device memory does.
-constexpr int steps_ahead = 2;
-
 /// What a cluster carries: `Groups` times `Group` sequences.
 template <int Group, int Groups = 1>
 struct Sequences {
-  template <Direction direction, int Size, int Blocks>
-  static SequencesKernel kernel() {
-    using Tile = PersistentTile<lanes, Size / lanes>;
-    using Exchange = SequenceExchange<Blocks, Size / Blocks, Group>;
-    constexpr int threads = Tile::threads(Exchange::rows);
-    static_assert(threads / warp_size * 8 == Exchange::rows, "a warp has the rows that it sends");
-    return {persistent_rollout<direction, Tile, Exchange, Group, Groups, steps_ahead>,
-            {.grid = Blocks,
-             .block = threads,
-             .shared = persistent_rollout_bytes<direction, Tile, Exchange, Group, Groups, steps_ahead>,
-             .cluster = Blocks},
-            Group * Groups,
-            multiply_cycles<Exchange::rows, Size, Group * Groups>};
-  }
+  /// All columns are in registers.
+  template <int Size, int Blocks>
+  static constexpr ClusterShape shape{.size = Size,
+                                      .blocks = Blocks,
+                                      .rows = Size / Blocks,
+                                      .kept = Size / ClusterShape::lanes,
+                                      .group = Group,
+                                      .groups = Groups};
 };
 
 /// The kernels for up to Size units over clusters of `Blocks`. The GPU runs as many clusters of each as of
@@ -39,7 +26,8 @@ template <int Size, int Blocks, class... Carried>
 struct Clusters {
   template <Direction direction>
   static void consider(Context& gpu, FastestKernel& fastest) {
-    static const SequencesKernel kernels[] = {Carried::template kernel<direction, Size, Blocks>()...};
+    static const SequencesKernel kernels[] = {
+        cluster_kernel<direction, Carried::template shape<Size, Blocks>>()...};
     fastest.consider(kernels, active_clusters(gpu, kernels[0].function, kernels[0].shape));
   }
 };
@@ -68,7 +56,7 @@ void start_fastest(const RolloutArguments<float>& arguments, const float* q) {
   Context& gpu = context(arguments.device);
   FastestKernel fastest(arguments.batch);
   (Kinds::template consider<direction>(gpu, fastest), ...);
-  fastest.start(gpu, arguments, q);
+  fastest.get().start(gpu, arguments, q);
 }
 
 template <Direction direction>
@@ -93,9 +81,12 @@ void fused_multiply_add_cluster_rollout(Direction direction, const RolloutArgume
 
 void cluster_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
                      Precision precision) {
-  if (arguments.hidden_size <= largest_cluster_size(Precision::fp32) &&
-      few_sequences_rollout(direction, arguments, q)) {
-    return;
+  const Index n = arguments.hidden_size;
+  if (few_sequences_rollout(direction, arguments, q)) return;
+  if (n > largest_small_cluster_size(precision)) {
+    // src/products/plan.cpp has found that there is one.
+    const ClusterShape* const shape = large_cluster(arguments.device, arguments.batch, n);
+    return large_cluster_rollout(direction, arguments, q, *shape);
   }
   if (precision == Precision::fp32) return fused_multiply_add_cluster_rollout(direction, arguments, q);
   tensor_core_cluster_rollout(direction, arguments, q, precision);

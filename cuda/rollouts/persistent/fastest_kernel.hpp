@@ -3,24 +3,9 @@
 
 #include <span>
 
-#include "cuda/core/launch.hpp"
-#include "cuda/rollouts/rollout_arguments.hpp"
+#include "cuda/rollouts/persistent/sequences_kernel.hpp"
 
 namespace orthornn::cuda {
-
-/// A rollout that keeps Q on a block, or on a cluster of blocks, which carries `sequences` of them.
-struct SequencesKernel {
-  void (*function)(RolloutArguments<float>, const float*);
-  /// Of one block or cluster.
-  LaunchShape shape;
-  int sequences;
-  /// Cycles in which a multiprocessor makes the multiply-adds of a step.
-  int multiply_cycles;
-};
-
-/// Those of a block with so many rows of Q.
-template <int Rows, int Columns, int Sequences>
-inline constexpr int multiply_cycles = Rows* Columns* Sequences / 128;
 
 /// Finds the kernel that takes the least time for a batch.
 class FastestKernel {
@@ -31,7 +16,7 @@ class FastestKernel {
   /// clusters at the same time.
   void consider(std::span<const SequencesKernel> kernels, Index at_a_time) {
     for (const SequencesKernel& kernel : kernels) {
-      const Index turns = (blocks_of(kernel) - 1) / at_a_time + 1;
+      const Index turns = (kernel.count_for(batch_) - 1) / at_a_time + 1;
       const Index cycles = turns * (waiting_cycles + kernel.multiply_cycles);
       if (fastest_ != nullptr && cycles_ <= cycles) continue;
       fastest_ = &kernel;
@@ -39,20 +24,13 @@ class FastestKernel {
     }
   }
   /// Of those considered, of which there must be one.
-  void start(const Context& gpu, const RolloutArguments<float>& arguments, const float* q) const {
-    LaunchShape shape = fastest_->shape;
-    shape.grid.x *= grid_size(blocks_of(*fastest_));
-    launch(gpu, fastest_->function, shape, arguments, q);
-  }
+  const SequencesKernel& get() const { return *fastest_; }
 
  private:
   /// What a step takes beside its multiply-adds. On an H200, one of fp32 over a cluster takes 0.87 us and 1.9
   /// ns for each cycle of multiply-adds, forward and backward together. In one multiprocessor it waits half
   /// as long, and the fastest kernel is the same (tools/bench-results/h200-sequences.csv).
   static constexpr Index waiting_cycles = 460;
-
-  /// Blocks or clusters for the whole batch.
-  Index blocks_of(const SequencesKernel& kernel) const { return (batch_ - 1) / kernel.sequences + 1; }
 
   Index batch_;
   const SequencesKernel* fastest_ = nullptr;

@@ -17,13 +17,19 @@ struct PersistentThread {
   using State = StateColumns<Tile>;
   using Owned = OwnedElements<Tile, Group, Exchange::copies_send>;
   static constexpr int owned_count = Owned::count;
-  using Ring = InputRing<Element, Ahead, Groups * owned_count, Tile::threads(Exchange::rows)>;
+  static constexpr int threads = Tile::threads(Exchange::rows);
+  using Ring = InputRing<Element, Ahead, Groups * owned_count, threads>;
+  using Weights = PersistentWeights<direction, Tile, threads>;
+  /// Shared memory of the exchanges, of the ring and of the weights, one after another.
+  static constexpr std::size_t ring_place = Groups * Exchange::shared_bytes,
+                               weights_place = ring_place + Ring::shared_bytes,
+                               shared_bytes = weights_place + Weights::shared_bytes;
 
   const RolloutArguments<float>& arguments;
   const StepOrder<direction>& order;
   const Exchanges<Exchange, Groups>& exchanges;
   const Ring& ring;
-  const PersistentWeights<direction, Tile>& weights;
+  const Weights& weights;
   const Owned& owned;
   /// [Groups][owned_count]
   const Element (&elements)[Groups * owned_count];
@@ -63,6 +69,7 @@ struct PersistentThread {
       if (s > 0) state = read(number, group, s);
       weights.multiply(state, sums + s * Tile::row_count);
     }
+    weights.template add_shared<Group>(exchanges[group], number, sums);
     owned.add_over_lanes(sums);
 #pragma unroll
     for (int i = 0; i < owned_count; ++i) products[i] = sums[i];
@@ -127,9 +134,9 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
 
   // 1. What stays: the weights, and the elements that this thread owns.
   const Exchanges<Exchange, Groups> exchanges(dynamic_shared_memory());
-  const typename Thread::Ring ring(dynamic_shared_memory() + Groups * Exchange::shared_bytes);
+  const typename Thread::Ring ring(dynamic_shared_memory() + Thread::ring_place);
   const Index first_row = Index{Exchange::rank()} * Exchange::rows, n = arguments.hidden_size;
-  const PersistentWeights<direction, Tile> weights(q, n, first_row);
+  const typename Thread::Weights weights(q, n, first_row, dynamic_shared_memory() + Thread::weights_place);
   const typename Thread::Owned owned;
   constexpr int owned_count = Thread::owned_count;
   typename Thread::Element elements[Groups * owned_count];
@@ -184,7 +191,6 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
 /// Shared memory of such a block.
 template <Direction direction, class Tile, class Exchange, int Group, int Groups, int Ahead>
 inline constexpr std::size_t persistent_rollout_bytes =
-    Groups* Exchange::shared_bytes +
-    PersistentThread<direction, Tile, Exchange, Group, Groups, Ahead>::Ring::shared_bytes;
+    PersistentThread<direction, Tile, Exchange, Group, Groups, Ahead>::shared_bytes;
 
 }  // namespace orthornn::cuda

@@ -11,7 +11,7 @@ namespace orthornn::cuda {
 /// From Q [N, N] in C order, for sizes that cuda/products/on_chip.hpp allows.
 void resident_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q);
 /// The same over clusters: fp32 multiplies by fused multiply-adds, tf32 and bf16 on tensor cores, with the
-/// operands that Precision says.
+/// operands that Precision says. Few sequences, and tf32 above N = 512, go by fused multiply-adds too.
 void cluster_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
                      Precision precision);
 /// The same over groups of the GPU's multiprocessors, which exchange the state through the L2 cache, as a

@@ -2,6 +2,8 @@
 // How the threads of a block share the product of a step: what of Q and of the state each has, and which of
 // the sums it is left with.
 
+#include <numeric>
+
 #include "cuda/core/reduce_scatter.cuh"
 #include "cuda/rollouts/rollout_element.cuh"
 
@@ -12,7 +14,10 @@ namespace orthornn::cuda {
 /// from shared memory serves Rows multiplications. With 8 rows there are half the reads of 4, and a load of
 /// 16 bytes keeps the multiprocessor four cycles, however many lanes want the same: that is faster where a
 /// cluster has several sequences. With 4 rows the sums over lanes are shorter, which is faster for one.
-template <int LaneCount, int ColumnCount, int RowCount = 8>
+///
+/// Where registers have no room for all columns, the first `KeptColumns` are there, and the others in shared
+/// memory. A step then reads those once for all sequences of a group.
+template <int LaneCount, int ColumnCount, int RowCount = 8, int KeptColumns = ColumnCount>
 struct PersistentTile {
   static constexpr int row_count = RowCount;
   static constexpr int lanes = LaneCount;
@@ -20,8 +25,10 @@ struct PersistentTile {
   /// N, padded.
   static constexpr int size = lanes * columns;
   /// Columns come in pieces of four, two or one, neighbours and one load each, dealt to the lanes in turn.
-  static constexpr int piece = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
-  static constexpr int pieces = columns / piece;
+  static constexpr int divisor = std::gcd(columns, KeptColumns);
+  static constexpr int piece = divisor % 4 == 0 ? 4 : divisor % 2 == 0 ? 2 : 1;
+  static constexpr int kept_pieces = KeptColumns / piece, shared_pieces = columns / piece - kept_pieces;
+  static_assert(shared_pieces >= 0);
 
   static constexpr int threads(int rows) { return rows / row_count * lanes; }
   /// Of this thread: its lane, and the first of its rows in the block.
@@ -39,58 +46,110 @@ struct PersistentTile {
   }
 };
 
-/// This thread's columns of a sequence's state.
+/// Numbers of neighbouring columns.
+template <class Tile>
+struct alignas(sizeof(float) * Tile::piece) ColumnPiece {
+  float x[Tile::piece];
+
+  /// Of a sequence's state.
+  template <class Exchange>
+  static __device__ __forceinline__ ColumnPiece read(const Exchange& exchange, int step, int piece,
+                                                     int sequence) {
+    const float* const column = exchange.columns(step, Tile::column(piece * Tile::piece, Tile::lane()));
+    return *reinterpret_cast<const ColumnPiece*>(column + Exchange::offset(0, sequence));
+  }
+};
+
+/// Those of this thread's columns of a sequence's state that are multiplied by numbers in registers.
 template <class Tile>
 struct StateColumns {
-  struct alignas(sizeof(float) * Tile::piece) Piece {
-    float x[Tile::piece];
-  };
-  Piece pieces[Tile::pieces];
+  ColumnPiece<Tile> pieces[Tile::kept_pieces];
 
   template <class Exchange>
   __device__ __forceinline__ void read(const Exchange& exchange, int step, int sequence) {
 #pragma unroll
-    for (int piece = 0; piece < Tile::pieces; ++piece) {
-      const float* const column = exchange.columns(step, Tile::column(piece * Tile::piece, Tile::lane()));
-      pieces[piece] = *reinterpret_cast<const Piece*>(column + Exchange::offset(0, sequence));
-    }
+    for (int i = 0; i < Tile::kept_pieces; ++i)
+      pieces[i] = ColumnPiece<Tile>::read(exchange, step, i, sequence);
   }
 };
 
-/// This thread's rows and columns of Q (of Q^T backward), which stay in its registers through all steps. Row
-/// r there is row r ^ own_row() of the thread's. So when two lanes divide their sums, each keeps those in
+/// This thread's rows and columns of Q (of Q^T backward), which stay on the multiprocessor through all steps.
+/// Row r there is row r ^ own_row() of the thread's. So when two lanes divide their sums, each keeps those in
 /// its lower registers and gives those in its upper ones. No lane has to choose.
-template <Direction direction, class Tile>
+template <Direction direction, class Tile, int Threads>
 class PersistentWeights {
+  using Piece = ColumnPiece<Tile>;
+  static constexpr int rows = Tile::row_count;
+
  public:
-  /// `first_row` is that of the block.
-  __device__ __forceinline__ PersistentWeights(const float* q, Index n, Index first_row) {
-    constexpr bool forward = direction == Direction::forward;
+  /// Numbers in shared memory: [shared pieces][rows][threads], each where its thread alone reads it.
+  static constexpr std::size_t shared_bytes = sizeof(Piece) * Tile::shared_pieces * rows * Threads;
+
+  /// `first_row` is that of the block. `memory` is shared and `shared_bytes` long.
+  __device__ __forceinline__ PersistentWeights(const float* q, Index n, Index first_row,
+                                               unsigned char* memory)
+      : shared_(reinterpret_cast<Piece*>(memory) + threadIdx.x) {
 #pragma unroll
-    for (int r = 0; r < Tile::row_count; ++r) {
+    for (int r = 0; r < rows; ++r) {
+      const Index row = first_row + Tile::first_row() + (r ^ Tile::own_row());
 #pragma unroll
-      for (int i = 0; i < Tile::columns; ++i) {
-        const Index row = first_row + Tile::first_row() + (r ^ Tile::own_row());
-        const Index column = Tile::column(i, Tile::lane());
-        weights_[r][i] = row < n && column < n ? (forward ? q[row * n + column] : q[column * n + row]) : 0.0f;
+      for (int i = 0; i < Tile::kept_pieces; ++i) kept_[r][i] = load(q, n, row, i);
+#pragma unroll 1
+      for (int i = 0; i < Tile::shared_pieces; ++i)
+        shared_[(i * rows + r) * Threads] = load(q, n, row, Tile::kept_pieces + i);
+    }
+  }
+
+  /// sums[r] = the product of row r ^ own_row() with a state, over this thread's columns in registers.
+  __device__ __forceinline__ void multiply(const StateColumns<Tile>& state, float* sums) const {
+#pragma unroll
+    for (int r = 0; r < rows; ++r) sums[r] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < Tile::kept_pieces; ++i) {
+      add_products([&](int r) -> const Piece& { return kept_[r][i]; }, state.pieces[i], sums);
+    }
+  }
+  /// Adds to sums [Group][rows] the products over the columns in shared memory.
+  template <int Group, class Exchange>
+  __device__ __forceinline__ void add_shared(const Exchange& exchange, int step, float* sums) const {
+    // Two turns that are unrolled need more registers than there are.
+#pragma unroll 1
+    for (int i = 0; i < Tile::shared_pieces; ++i) {
+      Piece weights[rows];
+#pragma unroll
+      for (int r = 0; r < rows; ++r) weights[r] = shared_[(i * rows + r) * Threads];
+#pragma unroll
+      for (int s = 0; s < Group; ++s) {
+        const Piece state = Piece::read(exchange, step, Tile::kept_pieces + i, s);
+        add_products([&](int r) -> const Piece& { return weights[r]; }, state, sums + s * rows);
       }
     }
   }
 
-  /// sums[r] = the product of row r ^ own_row() with a state, over this thread's columns.
-  __device__ __forceinline__ void multiply(const StateColumns<Tile>& state, float* sums) const {
+ private:
+  static __device__ __forceinline__ Piece load(const float* q, Index n, Index row, int piece) {
+    Piece loaded;
 #pragma unroll
-    for (int r = 0; r < Tile::row_count; ++r) sums[r] = 0.0f;
+    for (int i = 0; i < Tile::piece; ++i) {
+      const Index column = Tile::column(piece * Tile::piece + i, Tile::lane());
+      const Index at = direction == Direction::forward ? row * n + column : column * n + row;
+      loaded.x[i] = row < n && column < n ? q[at] : 0.0f;
+    }
+    return loaded;
+  }
+  /// weights(r) are those of row r.
+  template <class Weights>
+  static __device__ __forceinline__ void add_products(const Weights& weights, const Piece& state,
+                                                      float* sums) {
 #pragma unroll
-    for (int i = 0; i < Tile::columns; ++i) {
-      const float x = state.pieces[i / Tile::piece].x[i % Tile::piece];
+    for (int i = 0; i < Tile::piece; ++i) {
 #pragma unroll
-      for (int r = 0; r < Tile::row_count; ++r) sums[r] = fmaf(weights_[r][i], x, sums[r]);
+      for (int r = 0; r < rows; ++r) sums[r] = fmaf(weights(r).x[i], state.x[i], sums[r]);
     }
   }
 
- private:
-  float weights_[Tile::row_count][Tile::columns];
+  Piece kept_[rows][Tile::kept_pieces];
+  Piece* shared_;
 };
 
 /// The elements of a group that a thread owns once the sums over lanes are dealt. Of lanes that are left with

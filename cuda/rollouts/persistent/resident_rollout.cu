@@ -33,7 +33,7 @@ void start(Context& gpu, const RolloutArguments<float>& arguments, const float* 
   static const SequencesKernel kernels[] = {kernel<direction, Columns, Sequences>()...};
   FastestKernel fastest(arguments.batch);
   fastest.consider(kernels, gpu.multiprocessors());
-  fastest.start(gpu, arguments, q);
+  fastest.get().start(gpu, arguments, q);
 }
 
 /// The smallest size of `Columns` and more that holds N.
