@@ -39,7 +39,7 @@ if(ORTHORNN_CUDA_BACK_END STREQUAL "EMULATED")
   emulate_cuda(${kernels})
   # The emulator has no instructions that move matrices of 16 bits or multiply tf32, no stores to other blocks,
   # and no barriers of a part of a block. Of cuSOLVER it has the LU decomposition alone.
-  set(ORTHORNN_CUDA_LEFT_OUT "cuda/((delta/chunked_delta_product|rollouts/persistent/(grid|few_sequences)_rollout|linalg/split_gemm|layers/((lstm|gru)_rollout|frame_(convolution|kernel_gradient)))\\.cu|linalg/decompositions\\.cpp)$")
+  set(ORTHORNN_CUDA_LEFT_OUT "cuda/((delta/chunked_delta_product|rollouts/persistent/(grid|few_over_grid|few_sequences)_rollout|linalg/split_gemm|layers/((lstm|gru)_rollout|frame_(convolution|kernel_gradient)))\\.cu|linalg/decompositions\\.cpp)$")
   set(ORTHORNN_CUDA_LIBRARIES $<BUILD_INTERFACE:cuda_emulator>)
   target_link_libraries(orthornn_cuda_flags INTERFACE orthornn_flags)
 elseif(ORTHORNN_CUDA_BACK_END STREQUAL "GPU")

@@ -12,6 +12,7 @@
 
 #include "core/back_end.hpp"
 #include "cuda/core/device.hpp"
+#include "cuda/products/few_over_grid.hpp"
 #include "cuda/products/grid_plan.hpp"
 #include "cuda/products/large_clusters.hpp"
 #include "cuda/products/on_chip.hpp"
@@ -65,6 +66,7 @@ std::optional<double> time_over_grid(Index n, Index batch, const Execution& exec
     if (!plan) return std::nullopt;
     time += plan->step_us;
   }
+  if (gates == 1) time = std::min(time, cuda::few_over_grid_us(execution.device, batch, n).value_or(time));
   if (time >= 2 * stepwise_us(n, batch, gates, execution.precision)) return std::nullopt;
   return time;
 }

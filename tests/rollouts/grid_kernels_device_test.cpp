@@ -47,5 +47,22 @@ TEST_CASE("every kernel over the grid is the recurrence of rounded operands", "[
   }
 }
 
+TEST_CASE("every number of sequences over the grid by fused multiply-adds is the recurrence",
+          "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device || is_emulated(*device)) return;
+  for (const Index n : {1030, 2060}) {
+    for (const Index batch : {1, 2, 7, 16}) {
+      INFO("N " << n << " B " << batch);
+      const RolloutSizes sizes{n, batch, 17};
+      const Numbers<float> given = random_numbers(sizes, true, 51);
+      const Numbers<float> found =
+          found_by(*device, given, [](auto... rollout) { cuda::few_over_grid_rollout(rollout...); });
+      check_numbers(found, expected_numbers(given, found, Activation::identity, {}), sizes,
+                    Activation::identity, {});
+    }
+  }
+}
+
 #endif
 }  // namespace orthornn::testing

@@ -277,6 +277,28 @@ TEST_CASE("a rollout over the grid is the recurrence of rounded operands", "[cud
   }
 }
 
+TEST_CASE("few sequences over the grid are the recurrence in fp32", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device || is_emulated(*device)) return;
+  // Eight columns a thread and twelve; all buffers of the exchange twice and more.
+  for (const RolloutSizes& sizes : {RolloutSizes{1025, 1, 18}, RolloutSizes{1500, 3, 3},
+                                    RolloutSizes{2048, 5, 3}, RolloutSizes{2049, 2, 18}}) {
+    check_all({*device, Precision::fp32, RolloutWay::grid}, sizes);
+  }
+  // In every precision, by the bits.
+  const RolloutSizes sizes{1100, 1, 5};
+  const Numbers<float> given = random_numbers(sizes, true, 3);
+  const auto found_in = [&](Precision precision) {
+    return found_on({*device, precision, RolloutWay::automatic}, given, Activation::tanh);
+  };
+  const Numbers<float> exact = found_in(Precision::fp32);
+  for (const Precision precision : {Precision::tf32, Precision::bf16}) {
+    const Numbers<float> rounded = found_in(precision);
+    CHECK(same_bits(rounded.states, exact.states));
+    CHECK(same_bits(rounded.d_states, exact.d_states));
+  }
+}
+
 TEST_CASE("where no gradients of states are given they are 0", "[cuda][rollout]") {
   const auto device = gpu();
   std::vector<std::pair<Execution, RolloutSizes>> cases = {{Device::cpu(), {7, 3, 4}}};
@@ -293,7 +315,12 @@ TEST_CASE("where no gradients of states are given they are 0", "[cuda][rollout]"
     add(RolloutWay::cluster, Precision::tf32, {260, at_a_time(*device, 88), 3});
     for (const RolloutSizes& sizes : {RolloutSizes{500, many, 3}, RolloutSizes{600, 17, 3}})
       add(RolloutWay::cluster, Precision::bf16, sizes);
-    if (!is_emulated(*device)) add(RolloutWay::grid, Precision::fp32, {260, 9, 5});
+    if (!is_emulated(*device)) {
+      for (const RolloutSizes& sizes : {RolloutSizes{260, 9, 5}, RolloutSizes{1025, 2, 5}})
+        add(RolloutWay::grid, Precision::fp32, sizes);
+      for (const RolloutSizes& sizes : {RolloutSizes{600, 3, 5}, RolloutSizes{768, 40, 3}})
+        add(RolloutWay::cluster, Precision::fp32, sizes);
+    }
   }
   for (const auto& [execution, sizes] : cases) {
     INFO(name_of(execution.rollout) << " " << name_of(execution.precision) << " N " << sizes.n);

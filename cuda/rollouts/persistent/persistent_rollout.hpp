@@ -18,5 +18,8 @@ void cluster_rollout(Direction direction, const RolloutArguments<float>& argumen
 /// plan for these sizes says; on tensor cores in every precision.
 void grid_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
                   const GridPlan& plan);
+/// The same for few sequences, by fused multiply-adds, for sizes that few_over_grid_us
+/// (cuda/products/few_over_grid.hpp) has a time for.
+void few_over_grid_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q);
 
 }  // namespace orthornn::cuda

@@ -1,0 +1,23 @@
+#include "cuda/products/few_over_grid.hpp"
+
+#include <algorithm>
+
+#include "cuda/core/context.hpp"
+#include "cuda/products/grid_plan.hpp"
+#include "cuda/products/on_chip.hpp"
+
+namespace orthornn::cuda {
+
+std::optional<double> few_over_grid_us(Device device, Index batch, Index hidden_size) {
+  const Index rows =
+      std::min<Index>(largest_few_over_grid, Index{few_over_grid_rows} * context(device).multiprocessors());
+  if (!has_grid_kernels() || hidden_size <= largest_cluster_size || hidden_size > rows ||
+      batch > few_over_grid_sequences)
+    return std::nullopt;
+  // Threads have eight columns up to N = 2048, and twelve above. Fitted to 20 times on an H200
+  // (tools/bench-results/h200-few.csv).
+  const double each = hidden_size <= 2048 ? 0.78 : 1.01;
+  return 1.6 + each * static_cast<double>(batch);
+}
+
+}  // namespace orthornn::cuda

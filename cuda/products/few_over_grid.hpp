@@ -1,0 +1,22 @@
+#pragma once
+// What few_over_grid_rollout takes, and how long a step is.
+
+#include <optional>
+
+#include "orthornn/core/device.hpp"
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn::cuda {
+
+/// Rows of Q in a block, threads of a block, and sequences, of which a thread owns one unit of one.
+inline constexpr int few_over_grid_rows = 16, few_over_grid_threads = 256,
+                     few_over_grid_sequences = few_over_grid_threads / few_over_grid_rows;
+
+/// The largest N for which it is compiled, if a GPU has so many multiprocessors.
+inline constexpr Index largest_few_over_grid = 3072;
+
+/// Microseconds that a step is expected to take, forward and backward together; nullopt for N that a cluster
+/// holds, or that the multiprocessors do not hold, and for more sequences.
+std::optional<double> few_over_grid_us(Device device, Index batch, Index hidden_size);
+
+}  // namespace orthornn::cuda
