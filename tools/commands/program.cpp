@@ -251,9 +251,10 @@ void MachineOptions::add_precision_to(CLI::App& command) {
   add_value(
       command, "--precision", precision,
       "Products on a GPU: fp32, tf32, or bf16. A recurrence over a cluster has 16 bits of Q and state in "
-      "tf32; in bf16 it has 8 bits of the state above N = 256 and of Q above N = 512; few sequences have all "
-      "bits up to N = 512. Over the grid both have 24, 16 or 8 bits. Other products have 11 or 16 bits in "
-      "tf32 and bf16, but those of a softmax over words have 8 bits in bf16. The CPU has fp32 alone");
+      "tf32, and all bits above N = 512; in bf16 it has 8 bits of the state above N = 256 and of Q above "
+      "N = 512. Over the grid both have 24, 16 or 8 bits. Few sequences have all bits over both. Other "
+      "products have 11 or 16 bits in tf32 and bf16, but those of a softmax over words have 8 bits in bf16. "
+      "The CPU has fp32 alone");
 }
 
 void MachineOptions::add_to(CLI::App& command) {
