@@ -29,18 +29,26 @@ template <int Loads>
 struct StateWords {
   uint4 loads[Loads];
 
-  /// From where the thread's first columns lie. Returns once all have been written.
-  __device__ __forceinline__ void read(const float* from) {
+  /// Asks for them. `from` is where the thread's first columns lie.
+  __device__ __forceinline__ void fetch(const float* from) {
+#pragma unroll
+    for (int i = 0; i < Loads; ++i) loads[i] = load_words(from + i * block_numbers);
+  }
+  /// Asks again until all have been written.
+  __device__ __forceinline__ void wait(const float* from) {
     Watchdog watchdog;
-    while (true) {
-      bool have_come = true;
-#pragma unroll
-      for (int i = 0; i < Loads; ++i) loads[i] = load_words(from + i * block_numbers);
-#pragma unroll
-      for (int i = 0; i < Loads; ++i) have_come = have_come && is_written(loads[i]);
-      if (__all_sync(whole_warp, have_come)) return;
+    while (!__all_sync(whole_warp, have_come())) {
       watchdog.look();
+      fetch(from);
     }
+  }
+
+ private:
+  __device__ __forceinline__ bool have_come() const {
+    unsigned largest = 0;
+#pragma unroll
+    for (int i = 0; i < Loads; ++i) largest = max(largest, largest_word(loads[i]));
+    return largest != unwritten;
   }
 };
 
@@ -137,11 +145,14 @@ __global__ void __launch_bounds__(threads, 1)
   for (int number = 0; number < order.length; ++number) {
     const int step = number + first_step;
     const typename Element::Input next = input_of(step + 1, place + order.stride);
+    const auto columns = [&](int s) { return state(number, s) + thread * load_numbers; };
+    StateWords<Loads> words;
+    words.fetch(columns(0));
     for (int s = 0; s < batch; ++s) {
-      StateWords<Loads> words;
-      words.read(state(number, s) + thread * load_numbers);
+      words.wait(columns(s));
       float sums[rows];
       weights.multiply(words, sums);
+      if (s + 1 < batch) words.fetch(columns(s + 1));
       Reduce::run(sums, lane);
       if (lane % Reduce::copies == 0) sums_of_warps[number & 1][s][warp][Reduce::first(lane)] = sums[0];
     }

@@ -89,14 +89,18 @@ class PersistentWeights {
   __device__ __forceinline__ PersistentWeights(const float* q, Index n, Index first_row,
                                                unsigned char* memory)
       : shared_(reinterpret_cast<Piece*>(memory) + threadIdx.x) {
+    const auto row = [&](int r) { return first_row + Tile::first_row() + (r ^ Tile::own_row()); };
+    // First, while registers are free.
+#pragma unroll 1
+    for (int i = 0; i < Tile::shared_pieces; ++i) {
+#pragma unroll
+      for (int r = 0; r < rows; ++r)
+        shared_[(i * rows + r) * Threads] = load(q, n, row(r), Tile::kept_pieces + i);
+    }
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      const Index row = first_row + Tile::first_row() + (r ^ Tile::own_row());
 #pragma unroll
-      for (int i = 0; i < Tile::kept_pieces; ++i) kept_[r][i] = load(q, n, row, i);
-#pragma unroll 1
-      for (int i = 0; i < Tile::shared_pieces; ++i)
-        shared_[(i * rows + r) * Threads] = load(q, n, row, Tile::kept_pieces + i);
+      for (int i = 0; i < Tile::kept_pieces; ++i) kept_[r][i] = load(q, n, row(r), i);
     }
   }
 
