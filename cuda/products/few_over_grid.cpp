@@ -14,10 +14,10 @@ std::optional<double> few_over_grid_us(Device device, Index batch, Index hidden_
   if (!has_grid_kernels() || hidden_size <= largest_cluster_size || hidden_size > rows ||
       batch > few_over_grid_sequences)
     return std::nullopt;
-  // Threads have eight columns up to N = 2048, and twelve above. Fitted to 20 times on an H200
-  // (tools/bench-results/h200-few.csv).
-  const double each = hidden_size <= 2048 ? 0.78 : 1.01;
-  return 1.6 + each * static_cast<double>(batch);
+  // Threads have eight columns up to N = 2048, and twelve above. Fitted to the times in fp32 that
+  // tools/bench-results/h200-small-batches.csv has of these kernels.
+  const double each = hidden_size <= 2048 ? 0.81 : 1.06;
+  return 1.7 + each * static_cast<double>(batch);
 }
 
 }  // namespace orthornn::cuda
