@@ -1,7 +1,6 @@
 #include "rollouts/gpu_rollout.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <type_traits>
 
 #include "core/back_end.hpp"
@@ -158,17 +157,6 @@ RecordedLoops::Key key_of_rollout(Direction direction, const Transition<T>& tran
           static_cast<std::uintptr_t>(a.activation)};
 }
 
-void rollout_over_grid(Direction direction, const RolloutArguments<float>& arguments, const float* q,
-                       Precision precision) {
-  const Index batch = arguments.batch, n = arguments.hidden_size;
-  // The plan backward is that of forward.
-  const auto plan =
-      cuda::grid_plan({.device = arguments.device, .batch = batch, .hidden_size = n, .precision = precision});
-  const std::optional<double> few = cuda::few_over_grid_us(arguments.device, batch, n);
-  if (few && *few < 2 * plan.value().step_us) return cuda::few_over_grid_rollout(direction, arguments, q);
-  cuda::grid_rollout(direction, arguments, q, plan.value());
-}
-
 }  // namespace
 
 template <class T>
@@ -183,7 +171,15 @@ void gpu_rollout(Direction direction, const Transition<T>& transition, const Rol
         return cuda::cluster_rollout(direction, arguments, q, transition.execution().precision);
       }
       if (way == RolloutWay::grid) {
-        return rollout_over_grid(direction, arguments, q, transition.execution().precision);
+        // The plan backward is that of forward.
+        const auto plan = cuda::grid_plan({.device = arguments.device,
+                                           .batch = arguments.batch,
+                                           .hidden_size = arguments.hidden_size,
+                                           .precision = transition.execution().precision});
+        const auto few = cuda::few_over_grid_us(arguments.device, arguments.batch, arguments.hidden_size);
+        if (few && *few < 2 * plan.value().step_us)
+          return cuda::few_over_grid_rollout(direction, arguments, q);
+        return cuda::grid_rollout(direction, arguments, q, plan.value());
       }
     }
     const auto steps = [&] {
