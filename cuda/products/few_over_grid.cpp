@@ -1,23 +1,17 @@
 #include "cuda/products/few_over_grid.hpp"
 
-#include <algorithm>
-
 #include "cuda/core/context.hpp"
 #include "cuda/products/grid_plan.hpp"
-#include "cuda/products/on_chip.hpp"
 
 namespace orthornn::cuda {
 
 std::optional<double> few_over_grid_us(Device device, Index batch, Index hidden_size) {
-  const Index rows =
-      std::min<Index>(largest_few_over_grid, Index{few_over_grid_rows} * context(device).multiprocessors());
-  if (!has_grid_kernels() || hidden_size <= largest_cluster_size || hidden_size > rows ||
-      batch > few_over_grid_sequences)
-    return std::nullopt;
-  // Threads have eight columns up to N = 2048, and twelve above. Fitted to the times in fp32 that
-  // tools/bench-results/h200-small-batches.csv has of these kernels.
-  const double each = hidden_size <= 2048 ? 0.81 : 1.06;
-  return 1.7 + each * static_cast<double>(batch);
+  if (!has_grid_kernels()) return std::nullopt;
+  const auto block = row_block(hidden_size, context(device).multiprocessors());
+  if (!block || batch > block->most_sequences()) return std::nullopt;
+  // Fitted to the times in fp32 that tools/bench-results/h200-small-batches.csv has of these kernels.
+  const double each = block->shared_rows > 0 ? 1.9 : block->size > 2048 ? 1.06 : 0.81;
+  return (block->shared_rows > 0 ? 2.6 : 1.7) + each * static_cast<double>(batch);
 }
 
 }  // namespace orthornn::cuda

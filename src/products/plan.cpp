@@ -57,18 +57,32 @@ constexpr Index largest_size_over_grid(Precision precision, int gates) {
   return precision == Precision::bf16 ? 4096 : 2112;
 }
 
-/// Microseconds of a step over the grid, forward and backward; nullopt where that has no estimate, or where
-/// steps one after another take less.
-std::optional<double> time_over_grid(Index n, Index batch, const Execution& execution, int gates) {
+/// Microseconds of a step as the plans over the grid expect it, forward and backward; nullopt where they have
+/// no estimate.
+std::optional<double> planned_over_grid(Index n, Index batch, const Execution& execution, int gates) {
   if (n > largest_size_over_grid(execution.precision, gates)) return std::nullopt;
   double time = 0;
   for (const auto& plan : plans_over_grid(n, batch, execution, gates)) {
     if (!plan) return std::nullopt;
     time += plan->step_us;
   }
-  if (gates == 1) time = std::min(time, cuda::few_over_grid_us(execution.device, batch, n).value_or(time));
-  if (time >= 2 * stepwise_us(n, batch, gates, execution.precision)) return std::nullopt;
   return time;
+}
+
+/// The time of few sequences, where they take less than a plan; nullopt elsewhere.
+std::optional<double> few_over_grid(Index n, Index batch, const Execution& execution) {
+  const auto time = cuda::few_over_grid_us(execution.device, batch, n);
+  if (!time) return std::nullopt;
+  const auto planned = planned_over_grid(n, batch, execution, 1);
+  return planned && *planned <= *time ? std::nullopt : time;
+}
+
+/// Microseconds of a step over the grid, forward and backward; nullopt where that has no estimate, or where
+/// steps one after another take less. Few sequences never do: those steps read all of Q.
+std::optional<double> time_over_grid(Index n, Index batch, const Execution& execution, int gates) {
+  if (const auto few = few_over_grid(n, batch, execution); few && gates == 1) return few;
+  const auto planned = planned_over_grid(n, batch, execution, gates);
+  return planned && *planned < 2 * stepwise_us(n, batch, gates, execution.precision) ? planned : std::nullopt;
 }
 
 /// Whether a cluster that holds N is one of those in large_clusters.hpp.
@@ -192,6 +206,10 @@ RolloutWay planned_way(const std::string& form, Index hidden_size, Index length,
     return asked;
   }
   return RolloutWay::stepwise;
+}
+
+bool goes_as_few_over_grid(Index hidden_size, Index batch, const Execution& execution) {
+  return few_over_grid(hidden_size, batch, execution).has_value();
 }
 
 template <class T>

@@ -98,6 +98,9 @@ ReflectionForm fastest_form(Index hidden_size, Index reflections, const Executio
 template <class T>
 RolloutWay planned_way(const std::string& form, Index hidden_size, Index length, Index batch,
                        const Execution& execution);
+/// Whether a recurrence over the grid goes by cuda::few_over_grid_rollout, which takes less time than
+/// cuda::grid_rollout with few sequences.
+bool goes_as_few_over_grid(Index hidden_size, Index batch, const Execution& execution);
 /// The way of a recurrence of the layer `kind`, whose units have so many gates: stepwise or over the grid.
 /// Throws ValueError where the execution names another way.
 template <class T>

@@ -5,11 +5,11 @@
 
 #include "core/back_end.hpp"
 #include "core/set_zero.hpp"
-#include "cuda/products/few_over_grid.hpp"
 #include "cuda/products/grid_plan.hpp"
 #include "cuda/rollouts/given_gradients.hpp"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
 #include "cuda/rollouts/stepwise_rollout.hpp"
+#include "products/plan.hpp"
 
 namespace orthornn {
 namespace {
@@ -171,14 +171,12 @@ void gpu_rollout(Direction direction, const Transition<T>& transition, const Rol
         return cuda::cluster_rollout(direction, arguments, q, transition.execution().precision);
       }
       if (way == RolloutWay::grid) {
-        // The plan backward is that of forward.
+        if (goes_as_few_over_grid(arguments.hidden_size, arguments.batch, transition.execution()))
+          return cuda::few_over_grid_rollout(direction, arguments, q);
         const auto plan = cuda::grid_plan({.device = arguments.device,
                                            .batch = arguments.batch,
                                            .hidden_size = arguments.hidden_size,
                                            .precision = transition.execution().precision});
-        const auto few = cuda::few_over_grid_us(arguments.device, arguments.batch, arguments.hidden_size);
-        if (few && *few < 2 * plan.value().step_us)
-          return cuda::few_over_grid_rollout(direction, arguments, q);
         return cuda::grid_rollout(direction, arguments, q, plan.value());
       }
     }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "cuda/products/few_over_grid.hpp"
 #include "cuda/rollouts/persistent/persistent_rollout.hpp"
 #include "rollouts/kernel_numbers.hpp"
 #include "support/catch.hpp"
@@ -51,8 +52,11 @@ TEST_CASE("every number of sequences over the grid by fused multiply-adds is the
           "[cuda][rollout]") {
   const auto device = gpu();
   if (!device || is_emulated(*device)) return;
-  for (const Index n : {1030, 2060}) {
-    for (const Index batch : {1, 2, 7, 16}) {
+  // One size for each block; the last has rows in shared memory.
+  for (const Index n : {1030, 2060, 2122}) {
+    const auto block = cuda::row_block(n, properties_of(*device).multiprocessors);
+    REQUIRE(block);
+    for (const int batch : {1, 2, 7, block->most_sequences()}) {
       INFO("N " << n << " B " << batch);
       const RolloutSizes sizes{n, batch, 17};
       const Numbers<float> given = random_numbers(sizes, true, 51);

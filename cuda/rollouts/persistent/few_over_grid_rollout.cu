@@ -1,12 +1,15 @@
 // A recurrence of few sequences in fp32 where no cluster can hold its matrix: over blocks of the whole GPU.
 //
-// A block has sixteen rows of Q, and each of its threads some columns of them, in registers. A step:
+// A block has some rows of Q, and each of its threads some columns of them, in registers and, above 16 rows,
+// in shared memory. A step:
 //   1. read: a thread reads its columns of a sequence's state from the L2 cache, until all of them have come.
 //   2. multiply: a warp multiplies, adds over its lanes, and leaves the sums in shared memory. Then comes the
 //      next sequence.
 //   3. finish: a thread that owns a unit of a sequence adds the sums of the warps, makes the new state of
 //   that
 //      unit, and writes it for the others.
+
+#include <iterator>
 
 #include "cuda/core/launch.hpp"
 #include "cuda/core/reduce_scatter.cuh"
@@ -19,8 +22,7 @@
 namespace orthornn::cuda {
 namespace {
 
-constexpr int rows = few_over_grid_rows, threads = few_over_grid_threads, warps = threads / warp_size,
-              sequences = few_over_grid_sequences;
+constexpr int threads = RowBlock::threads, warps = threads / warp_size;
 /// Numbers in a load of a thread, and in those of all threads.
 constexpr int load_numbers = 4, block_numbers = threads * load_numbers;
 
@@ -53,34 +55,57 @@ struct StateWords {
 };
 
 /// A thread's columns of the block's rows of Q (of Q^T backward).
-template <Direction direction, int Loads>
+template <Direction direction, RowBlock block>
 class RowsOfQ {
-  static constexpr int columns = Loads * load_numbers;
+  static constexpr int rows = block.rows(), kept = block.kept_rows, loads = block.size / block_numbers,
+                       columns = loads * load_numbers;
 
  public:
-  __device__ __forceinline__ RowsOfQ(const float* q, Index n, Index first_row) {
+  /// Numbers in shared memory: [shared rows][loads][threads], each where its thread alone reads it.
+  static constexpr std::size_t shared_bytes = sizeof(float4) * block.shared_rows * loads * threads;
+
+  __device__ __forceinline__ RowsOfQ(const float* q, Index n, Index first_row)
+      : shared_(reinterpret_cast<float4*>(dynamic_shared_memory()) + threadIdx.x) {
+    const auto number = [&](int r, int i) {
+      const Index row = first_row + r, column = column_of(i);
+      const Index at = direction == Direction::forward ? row * n + column : column * n + row;
+      return row < n && column < n ? q[at] : 0.0f;
+    };
+#pragma unroll 1
+    for (int r = kept; r < rows; ++r) {
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-#pragma unroll
-      for (int i = 0; i < columns; ++i) {
-        const Index row = first_row + r, column = column_of(i);
-        const Index at = direction == Direction::forward ? row * n + column : column * n + row;
-        weights_[r][i] = row < n && column < n ? q[at] : 0.0f;
+      for (int load = 0; load < loads; ++load) {
+        const int i = load * load_numbers;
+        shared_row(r)[load * threads] =
+            make_float4(number(r, i), number(r, i + 1), number(r, i + 2), number(r, i + 3));
       }
     }
+#pragma unroll
+    for (int r = 0; r < kept; ++r) {
+#pragma unroll
+      for (int i = 0; i < columns; ++i) kept_[r][i] = number(r, i);
+    }
   }
-  __device__ __forceinline__ void multiply(const StateWords<Loads>& state, float (&sums)[rows]) const {
+  __device__ __forceinline__ void multiply(const StateWords<loads>& state, float (&sums)[rows]) const {
 #pragma unroll
     for (int r = 0; r < rows; ++r) sums[r] = 0.0f;
 #pragma unroll
-    for (int load = 0; load < Loads; ++load) {
+    for (int load = 0; load < loads; ++load) {
       const uint4& words = state.loads[load];
       const float x[load_numbers] = {__uint_as_float(words.x), __uint_as_float(words.y),
                                      __uint_as_float(words.z), __uint_as_float(words.w)};
 #pragma unroll
       for (int i = 0; i < load_numbers; ++i) {
 #pragma unroll
-        for (int r = 0; r < rows; ++r) sums[r] = fmaf(weights_[r][load * load_numbers + i], x[i], sums[r]);
+        for (int r = 0; r < kept; ++r) sums[r] = fmaf(kept_[r][load * load_numbers + i], x[i], sums[r]);
+      }
+#pragma unroll
+      for (int r = kept; r < rows; ++r) {
+        const float4 weights = shared_row(r)[load * threads];
+        sums[r] = fmaf(weights.x, x[0], sums[r]);
+        sums[r] = fmaf(weights.y, x[1], sums[r]);
+        sums[r] = fmaf(weights.z, x[2], sums[r]);
+        sums[r] = fmaf(weights.w, x[3], sums[r]);
       }
     }
   }
@@ -89,27 +114,34 @@ class RowsOfQ {
   static __device__ __forceinline__ int column_of(int i) {
     return i / load_numbers * block_numbers + static_cast<int>(threadIdx.x) * load_numbers + i % load_numbers;
   }
+  __device__ __forceinline__ float4* shared_row(int r) const {
+    return shared_ + (r - kept) * loads * threads;
+  }
 
-  float weights_[rows][columns];
+  float kept_[kept][columns];
+  float4* shared_;
 };
 
-/// `states` [buffers][B][Loads * block_numbers] are as clear_few_states leaves them.
-template <Direction direction, int Loads>
+/// `states` [buffers][B][size of the block] are as clear_few_states leaves them.
+/// nvcc takes no RowBlock as a parameter of a kernel: it has the number of one.
+template <Direction direction, int number_of_block>
 __global__ void __launch_bounds__(threads, 1)
     few_over_grid(RolloutArguments<float> arguments, const float* q, float* states) {
   using Element = RolloutElement<float, direction>;
+  constexpr RowBlock block = row_blocks[number_of_block];
+  using Weights = RowsOfQ<direction, block>;
+  constexpr int rows = block.rows(), stride = block.size;
   using Reduce = ReduceScatter<rows, warp_size>;
   static_assert(Reduce::left == 1);
   constexpr bool forward = direction == Direction::forward;
-  constexpr int stride = Loads * block_numbers;
   // Those of even steps, and those of odd ones. A warp writes to them again after the barrier between, which
   // all threads reach once they have read.
-  __shared__ float sums_of_warps[2][sequences][warps][rows];
+  __shared__ float sums_of_warps[2][block.most_sequences()][warps][rows];
 
   const int batch = static_cast<int>(arguments.batch), thread = static_cast<int>(threadIdx.x),
             lane = thread % warp_size, warp = thread / warp_size;
   const Index first_row = Index{blockIdx.x} * rows;
-  const RowsOfQ<direction, Loads> weights(q, arguments.hidden_size, first_row);
+  const Weights weights(q, arguments.hidden_size, first_row);
   const int row = thread % rows, sequence = thread / rows;
   const bool owns = sequence < batch;
   const Element element(arguments, first_row + row, sequence);
@@ -146,7 +178,7 @@ __global__ void __launch_bounds__(threads, 1)
     const int step = number + first_step;
     const typename Element::Input next = input_of(step + 1, place + order.stride);
     const auto columns = [&](int s) { return state(number, s) + thread * load_numbers; };
-    StateWords<Loads> words;
+    StateWords<stride / block_numbers> words;
     words.fetch(columns(0));
     for (int s = 0; s < batch; ++s) {
       words.wait(columns(s));
@@ -178,31 +210,32 @@ __global__ void clear_few_states(int stride, int units, Index words, unsigned* s
   if (i < words) states[i] = i % stride < units ? unwritten : 0;
 }
 
-template <Direction direction, int Loads>
-void start(const RolloutArguments<float>& arguments, const float* q) {
-  Context& gpu = context(arguments.device);
-  constexpr int stride = Loads * block_numbers;
-  const unsigned blocks = blocks_for(arguments.hidden_size, rows);
-  const Index words = Index{grid_buffers} * arguments.batch * stride;
-  auto* const states = gpu.scratch<float>(static_cast<std::size_t>(words));
-  launch(gpu, clear_few_states, {.grid = blocks_for(words, threads), .block = threads}, stride,
-         static_cast<int>(blocks) * rows, words, reinterpret_cast<unsigned*>(states));
-  launch(gpu, few_over_grid<direction, Loads>, {.grid = blocks, .block = threads, .together = true},
-         arguments, q, states);
-}
-
-template <Direction direction>
-void start_padded(const RolloutArguments<float>& arguments, const float* q) {
-  if (arguments.hidden_size <= 2 * block_numbers) return start<direction, 2>(arguments, q);
-  static_assert(3 * block_numbers == largest_few_over_grid);
-  start<direction, 3>(arguments, q);
+template <Direction direction, int number = 0>
+void start(Context& gpu, const RolloutArguments<float>& arguments, const float* q, const RowBlock& planned) {
+  if constexpr (number < std::size(row_blocks)) {
+    constexpr RowBlock block = row_blocks[number];
+    if (block != planned) return start<direction, number + 1>(gpu, arguments, q, planned);
+    const unsigned blocks = blocks_for(arguments.hidden_size, block.rows());
+    const Index words = Index{grid_buffers} * arguments.batch * block.size;
+    auto* const states = gpu.scratch<float>(static_cast<std::size_t>(words));
+    launch(gpu, clear_few_states, {.grid = blocks_for(words, threads), .block = threads}, block.size,
+           static_cast<int>(blocks) * block.rows(), words, reinterpret_cast<unsigned*>(states));
+    launch(gpu, few_over_grid<direction, number>,
+           {.grid = blocks,
+            .block = threads,
+            .shared = RowsOfQ<direction, block>::shared_bytes,
+            .together = true},
+           arguments, q, states);
+  }
 }
 
 }  // namespace
 
 void few_over_grid_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q) {
-  if (direction == Direction::forward) return start_padded<Direction::forward>(arguments, q);
-  start_padded<Direction::backward>(arguments, q);
+  Context& gpu = context(arguments.device);
+  const RowBlock planned = row_block(arguments.hidden_size, gpu.multiprocessors()).value();
+  if (direction == Direction::forward) return start<Direction::forward>(gpu, arguments, q, planned);
+  start<Direction::backward>(gpu, arguments, q, planned);
 }
 
 }  // namespace orthornn::cuda
