@@ -15,16 +15,16 @@ SequencesKernel cluster_kernel() {
   constexpr int steps_ahead = 2, lanes = ClusterShape::lanes;
   using Tile = PersistentTile<lanes, cluster.size / lanes, ClusterShape::warp_rows, cluster.kept>;
   using Exchange = SequenceExchange<cluster.blocks, cluster.rows, cluster.group>;
-  constexpr int threads = Tile::threads(Exchange::rows);
+  constexpr unsigned blocks = cluster.blocks, threads = Tile::threads(Exchange::rows);
   static_assert(threads / warp_size * ClusterShape::warp_rows == Exchange::rows,
                 "a warp has the rows that it sends");
   return {
       persistent_rollout<direction, Tile, Exchange, cluster.group, cluster.groups, steps_ahead>,
-      {.grid = cluster.blocks,
+      {.grid = blocks,
        .block = threads,
        .shared =
            persistent_rollout_bytes<direction, Tile, Exchange, cluster.group, cluster.groups, steps_ahead>,
-       .cluster = cluster.blocks},
+       .cluster = blocks},
       cluster.sequences(),
       multiply_cycles<cluster.rows, cluster.size, cluster.sequences()>};
 }
