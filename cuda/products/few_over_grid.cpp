@@ -10,8 +10,8 @@ std::optional<double> few_over_grid_us(Device device, Index batch, Index hidden_
   const auto block = row_block(hidden_size, context(device).multiprocessors());
   if (!block || batch > block->most_sequences()) return std::nullopt;
   // Fitted to the times in fp32 that tools/bench-results/h200-small-batches.csv has of these kernels.
-  const double each = block->shared_rows > 0 ? 1.9 : block->size > 2048 ? 1.06 : 0.81;
-  return (block->shared_rows > 0 ? 2.6 : 1.7) + each * static_cast<double>(batch);
+  const double each = block->size > 2048 ? 1.06 : 0.81;
+  return 1.7 + each * static_cast<double>(batch);
 }
 
 }  // namespace orthornn::cuda

@@ -9,28 +9,26 @@
 
 namespace orthornn::cuda {
 
-/// What a block of 256 threads has of Q, each thread with some columns of all its rows.
+/// What a block of 256 threads has of Q, in the registers of its threads: each has some columns of all rows.
 struct RowBlock {
-  int kept_rows;    ///< in registers
-  int shared_rows;  ///< in shared memory
-  int size;         ///< N at most
+  int rows;
+  int size;  ///< N at most
 
   static constexpr int threads = 256;
 
   constexpr bool operator==(const RowBlock&) const = default;
-  constexpr int rows() const { return kept_rows + shared_rows; }
   /// Of which a thread owns a unit of one.
-  constexpr int most_sequences() const { return threads / rows(); }
+  constexpr int most_sequences() const { return threads / rows; }
 };
 
-inline constexpr RowBlock row_blocks[] = {{16, 0, 2048}, {16, 0, 3072}, {12, 12, 3072}};
+inline constexpr RowBlock row_blocks[] = {{16, 2048}, {16, 3072}};
 
 /// The block for N units over so many multiprocessors, each with one; nullopt where there is none: for N that
 /// a cluster holds, and for larger ones.
 constexpr std::optional<RowBlock> row_block(Index hidden_size, Index multiprocessors) {
   for (const RowBlock& block : row_blocks) {
     if (hidden_size > largest_cluster_size && hidden_size <= block.size &&
-        hidden_size <= block.rows() * multiprocessors)
+        hidden_size <= block.rows * multiprocessors)
       return block;
   }
   return std::nullopt;

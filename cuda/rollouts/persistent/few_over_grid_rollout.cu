@@ -57,33 +57,18 @@ struct StateWords {
 /// A thread's columns of the block's rows of Q (of Q^T backward).
 template <Direction direction, RowBlock block>
 class RowsOfQ {
-  static constexpr int rows = block.rows(), kept = block.kept_rows, loads = block.size / block_numbers,
-                       columns = loads * load_numbers;
+  static constexpr int rows = block.rows, loads = block.size / block_numbers, columns = loads * load_numbers;
 
  public:
-  /// Numbers in shared memory: [shared rows][loads][threads], each where its thread alone reads it.
-  static constexpr std::size_t shared_bytes = sizeof(float4) * block.shared_rows * loads * threads;
-
-  __device__ __forceinline__ RowsOfQ(const float* q, Index n, Index first_row)
-      : shared_(reinterpret_cast<float4*>(dynamic_shared_memory()) + threadIdx.x) {
-    const auto number = [&](int r, int i) {
-      const Index row = first_row + r, column = column_of(i);
-      const Index at = direction == Direction::forward ? row * n + column : column * n + row;
-      return row < n && column < n ? q[at] : 0.0f;
-    };
-#pragma unroll 1
-    for (int r = kept; r < rows; ++r) {
+  __device__ __forceinline__ RowsOfQ(const float* q, Index n, Index first_row) {
 #pragma unroll
-      for (int load = 0; load < loads; ++load) {
-        const int i = load * load_numbers;
-        shared_row(r)[load * threads] =
-            make_float4(number(r, i), number(r, i + 1), number(r, i + 2), number(r, i + 3));
+    for (int r = 0; r < rows; ++r) {
+#pragma unroll
+      for (int i = 0; i < columns; ++i) {
+        const Index row = first_row + r, column = column_of(i);
+        const Index at = direction == Direction::forward ? row * n + column : column * n + row;
+        weights_[r][i] = row < n && column < n ? q[at] : 0.0f;
       }
-    }
-#pragma unroll
-    for (int r = 0; r < kept; ++r) {
-#pragma unroll
-      for (int i = 0; i < columns; ++i) kept_[r][i] = number(r, i);
     }
   }
   __device__ __forceinline__ void multiply(const StateWords<loads>& state, float (&sums)[rows]) const {
@@ -97,15 +82,7 @@ class RowsOfQ {
 #pragma unroll
       for (int i = 0; i < load_numbers; ++i) {
 #pragma unroll
-        for (int r = 0; r < kept; ++r) sums[r] = fmaf(kept_[r][load * load_numbers + i], x[i], sums[r]);
-      }
-#pragma unroll
-      for (int r = kept; r < rows; ++r) {
-        const float4 weights = shared_row(r)[load * threads];
-        sums[r] = fmaf(weights.x, x[0], sums[r]);
-        sums[r] = fmaf(weights.y, x[1], sums[r]);
-        sums[r] = fmaf(weights.z, x[2], sums[r]);
-        sums[r] = fmaf(weights.w, x[3], sums[r]);
+        for (int r = 0; r < rows; ++r) sums[r] = fmaf(weights_[r][load * load_numbers + i], x[i], sums[r]);
       }
     }
   }
@@ -114,12 +91,8 @@ class RowsOfQ {
   static __device__ __forceinline__ int column_of(int i) {
     return i / load_numbers * block_numbers + static_cast<int>(threadIdx.x) * load_numbers + i % load_numbers;
   }
-  __device__ __forceinline__ float4* shared_row(int r) const {
-    return shared_ + (r - kept) * loads * threads;
-  }
 
-  float kept_[kept][columns];
-  float4* shared_;
+  float weights_[rows][columns];
 };
 
 /// `states` [buffers][B][size of the block] are as clear_few_states leaves them.
@@ -130,7 +103,7 @@ __global__ void __launch_bounds__(threads, 1)
   using Element = RolloutElement<float, direction>;
   constexpr RowBlock block = row_blocks[number_of_block];
   using Weights = RowsOfQ<direction, block>;
-  constexpr int rows = block.rows(), stride = block.size;
+  constexpr int rows = block.rows, stride = block.size;
   using Reduce = ReduceScatter<rows, warp_size>;
   static_assert(Reduce::left == 1);
   constexpr bool forward = direction == Direction::forward;
@@ -215,16 +188,12 @@ void start(Context& gpu, const RolloutArguments<float>& arguments, const float* 
   if constexpr (number < std::size(row_blocks)) {
     constexpr RowBlock block = row_blocks[number];
     if (block != planned) return start<direction, number + 1>(gpu, arguments, q, planned);
-    const unsigned blocks = blocks_for(arguments.hidden_size, block.rows());
+    const unsigned blocks = blocks_for(arguments.hidden_size, block.rows);
     const Index words = Index{grid_buffers} * arguments.batch * block.size;
     auto* const states = gpu.scratch<float>(static_cast<std::size_t>(words));
     launch(gpu, clear_few_states, {.grid = blocks_for(words, threads), .block = threads}, block.size,
-           static_cast<int>(blocks) * block.rows(), words, reinterpret_cast<unsigned*>(states));
-    launch(gpu, few_over_grid<direction, number>,
-           {.grid = blocks,
-            .block = threads,
-            .shared = RowsOfQ<direction, block>::shared_bytes,
-            .together = true},
+           static_cast<int>(blocks) * block.rows, words, reinterpret_cast<unsigned*>(states));
+    launch(gpu, few_over_grid<direction, number>, {.grid = blocks, .block = threads, .together = true},
            arguments, q, states);
   }
 }
