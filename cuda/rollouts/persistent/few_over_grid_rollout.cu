@@ -1,7 +1,6 @@
 // A recurrence of few sequences in fp32 where no cluster can hold its matrix: over blocks of the whole GPU.
 //
-// A block has some rows of Q, and each of its threads some columns of them, in registers and, above 16 rows,
-// in shared memory. A step:
+// A block has sixteen rows of Q, and each of its threads some columns of them, in registers. A step:
 //   1. read: a thread reads its columns of a sequence's state from the L2 cache, until all of them have come.
 //   2. multiply: a warp multiplies, adds over its lanes, and leaves the sums in shared memory. Then comes the
 //      next sequence.
