@@ -4,9 +4,8 @@
 //   1. read: a thread reads its columns of a sequence's state from the L2 cache, until all of them have come.
 //   2. multiply: a warp multiplies, adds over its lanes, and leaves the sums in shared memory. Then comes the
 //      next sequence.
-//   3. finish: a thread that owns a unit of a sequence adds the sums of the warps, makes the new state of
-//   that
-//      unit, and writes it for the others.
+//   3. finish: a thread that owns a unit of a sequence adds the sums of the warps, makes the new state of it,
+//      and writes it for the others.
 
 #include <iterator>
 
