@@ -209,7 +209,8 @@ RolloutWay planned_way(const std::string& form, Index hidden_size, Index length,
 }
 
 bool goes_as_few_over_grid(Index hidden_size, Index batch, const Execution& execution) {
-  return few_over_grid(hidden_size, batch, execution).has_value();
+  if constexpr (has_cuda_bodies) return few_over_grid(hidden_size, batch, execution).has_value();
+  return false;
 }
 
 template <class T>
