@@ -76,12 +76,17 @@ inline constexpr ClusterShape large_clusters[] = {
     {768, 8, 96, 12, 3},
     {768, 8, 96, 10, 4}};
 
-/// The one of large_clusters whose steps are expected to be shortest; nullptr where no cluster of the GPU
-/// holds N.
-const ClusterShape* large_cluster(Device device, Index batch, Index hidden_size);
+/// How large_clusters carry a batch.
+struct LargeClusterPlan {
+  const ClusterShape* shape;
+  double step_us;  ///< what a step of the batch is expected to take, forward and backward together
+};
 
-/// Microseconds that a step of the whole batch is expected to take, forward and backward together, over the
-/// faster of large_clusters and one_sequence_clusters; nullopt where no cluster of the GPU holds N.
+/// The one whose step is expected to be shortest; nullopt where no cluster of the GPU holds N.
+std::optional<LargeClusterPlan> large_cluster_plan(Device device, Index batch, Index hidden_size);
+
+/// What a step of the batch is expected to take, forward and backward together, by that plan or with
+/// one_sequence_clusters; nullopt where no cluster of the GPU holds N.
 std::optional<double> large_cluster_us(Device device, Index batch, Index hidden_size);
 
 }  // namespace orthornn::cuda

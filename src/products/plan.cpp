@@ -69,19 +69,20 @@ std::optional<double> planned_over_grid(Index n, Index batch, const Execution& e
   return time;
 }
 
-/// The time of few sequences, where they take less than a plan; nullopt elsewhere.
-std::optional<double> few_over_grid(Index n, Index batch, const Execution& execution) {
+/// The time of few sequences, where they take less than `planned`; nullopt elsewhere.
+std::optional<double> few_over_grid(Index n, Index batch, const Execution& execution,
+                                    const std::optional<double>& planned) {
   const auto time = cuda::few_over_grid_us(execution.device, batch, n);
-  if (!time) return std::nullopt;
-  const auto planned = planned_over_grid(n, batch, execution, 1);
-  return planned && *planned <= *time ? std::nullopt : time;
+  return time && planned && *planned <= *time ? std::nullopt : time;
 }
 
 /// Microseconds of a step over the grid, forward and backward; nullopt where that has no estimate, or where
 /// steps one after another take less. Few sequences never do: those steps read all of Q.
 std::optional<double> time_over_grid(Index n, Index batch, const Execution& execution, int gates) {
-  if (const auto few = few_over_grid(n, batch, execution); few && gates == 1) return few;
   const auto planned = planned_over_grid(n, batch, execution, gates);
+  if (gates == 1) {
+    if (const auto few = few_over_grid(n, batch, execution, planned)) return few;
+  }
   return planned && *planned < 2 * stepwise_us(n, batch, gates, execution.precision) ? planned : std::nullopt;
 }
 
@@ -209,7 +210,10 @@ RolloutWay planned_way(const std::string& form, Index hidden_size, Index length,
 }
 
 bool goes_as_few_over_grid(Index hidden_size, Index batch, const Execution& execution) {
-  if constexpr (has_cuda_bodies) return few_over_grid(hidden_size, batch, execution).has_value();
+  if constexpr (has_cuda_bodies) {
+    const auto planned = planned_over_grid(hidden_size, batch, execution, 1);
+    return few_over_grid(hidden_size, batch, execution, planned).has_value();
+  }
   return false;
 }
 

@@ -52,11 +52,9 @@ TEST_CASE("every number of sequences over the grid by fused multiply-adds is the
           "[cuda][rollout]") {
   const auto device = gpu();
   if (!device || is_emulated(*device)) return;
-  // One size for each block.
+  // Eight columns a thread, and twelve.
   for (const Index n : {1030, 2060}) {
-    const auto block = cuda::row_block(n, properties_of(*device).multiprocessors);
-    REQUIRE(block);
-    for (const int batch : {1, 2, 7, block->most_sequences()}) {
+    for (const int batch : {1, 2, 7, cuda::few_over_grid_sequences}) {
       INFO("N " << n << " B " << batch);
       const RolloutSizes sizes{n, batch, 17};
       const Numbers<float> given = random_numbers(sizes, true, 51);

@@ -84,9 +84,8 @@ void cluster_rollout(Direction direction, const RolloutArguments<float>& argumen
   const Index n = arguments.hidden_size;
   if (few_sequences_rollout(direction, arguments, q)) return;
   if (n > largest_small_cluster_size(precision)) {
-    // src/products/plan.cpp has found that there is one.
-    const ClusterShape* const shape = large_cluster(arguments.device, arguments.batch, n);
-    return large_cluster_rollout(direction, arguments, q, *shape);
+    const auto plan = large_cluster_plan(arguments.device, arguments.batch, n);
+    return large_cluster_rollout(direction, arguments, q, *plan.value().shape);
   }
   if (precision == Precision::fp32) return fused_multiply_add_cluster_rollout(direction, arguments, q);
   tensor_core_cluster_rollout(direction, arguments, q, precision);

@@ -7,8 +7,6 @@
 //   3. finish: a thread that owns a unit of a sequence adds the sums of the warps, makes the new state of it,
 //      and writes it for the others.
 
-#include <iterator>
-
 #include "cuda/core/launch.hpp"
 #include "cuda/core/reduce_scatter.cuh"
 #include "cuda/products/few_over_grid.hpp"
@@ -20,7 +18,7 @@
 namespace orthornn::cuda {
 namespace {
 
-constexpr int threads = RowBlock::threads, warps = threads / warp_size;
+constexpr int rows = few_over_grid_rows, threads = few_over_grid_threads, warps = threads / warp_size;
 /// Numbers in a load of a thread, and in those of all threads.
 constexpr int load_numbers = 4, block_numbers = threads * load_numbers;
 
@@ -53,9 +51,9 @@ struct StateWords {
 };
 
 /// A thread's columns of the block's rows of Q (of Q^T backward).
-template <Direction direction, RowBlock block>
+template <Direction direction, int Loads>
 class RowsOfQ {
-  static constexpr int rows = block.rows, loads = block.size / block_numbers, columns = loads * load_numbers;
+  static constexpr int columns = Loads * load_numbers;
 
  public:
   __device__ __forceinline__ RowsOfQ(const float* q, Index n, Index first_row) {
@@ -69,11 +67,11 @@ class RowsOfQ {
       }
     }
   }
-  __device__ __forceinline__ void multiply(const StateWords<loads>& state, float (&sums)[rows]) const {
+  __device__ __forceinline__ void multiply(const StateWords<Loads>& state, float (&sums)[rows]) const {
 #pragma unroll
     for (int r = 0; r < rows; ++r) sums[r] = 0.0f;
 #pragma unroll
-    for (int load = 0; load < loads; ++load) {
+    for (int load = 0; load < Loads; ++load) {
       const uint4& words = state.loads[load];
       const float x[load_numbers] = {__uint_as_float(words.x), __uint_as_float(words.y),
                                      __uint_as_float(words.z), __uint_as_float(words.w)};
@@ -93,26 +91,23 @@ class RowsOfQ {
   float weights_[rows][columns];
 };
 
-/// `states` [buffers][B][size of the block] are as clear_few_states leaves them.
-/// nvcc takes no RowBlock as a parameter of a kernel: it has the number of one.
-template <Direction direction, int number_of_block>
+/// `states` [buffers][B][Loads * block_numbers] are as clear_few_states leaves them.
+template <Direction direction, int Loads>
 __global__ void __launch_bounds__(threads, 1)
     few_over_grid(RolloutArguments<float> arguments, const float* q, float* states) {
   using Element = RolloutElement<float, direction>;
-  constexpr RowBlock block = row_blocks[number_of_block];
-  using Weights = RowsOfQ<direction, block>;
-  constexpr int rows = block.rows, stride = block.size;
   using Reduce = ReduceScatter<rows, warp_size>;
   static_assert(Reduce::left == 1);
   constexpr bool forward = direction == Direction::forward;
+  constexpr int stride = Loads * block_numbers;
   // Those of even steps, and those of odd ones. A warp writes to them again after the barrier between, which
   // all threads reach once they have read.
-  __shared__ float sums_of_warps[2][block.most_sequences()][warps][rows];
+  __shared__ float sums_of_warps[2][few_over_grid_sequences][warps][rows];
 
   const int batch = static_cast<int>(arguments.batch), thread = static_cast<int>(threadIdx.x),
             lane = thread % warp_size, warp = thread / warp_size;
   const Index first_row = Index{blockIdx.x} * rows;
-  const Weights weights(q, arguments.hidden_size, first_row);
+  const RowsOfQ<direction, Loads> weights(q, arguments.hidden_size, first_row);
   const int row = thread % rows, sequence = thread / rows;
   const bool owns = sequence < batch;
   const Element element(arguments, first_row + row, sequence);
@@ -149,7 +144,7 @@ __global__ void __launch_bounds__(threads, 1)
     const int step = number + first_step;
     const typename Element::Input next = input_of(step + 1, place + order.stride);
     const auto columns = [&](int s) { return state(number, s) + thread * load_numbers; };
-    StateWords<stride / block_numbers> words;
+    StateWords<Loads> words;
     words.fetch(columns(0));
     for (int s = 0; s < batch; ++s) {
       words.wait(columns(s));
@@ -181,28 +176,31 @@ __global__ void clear_few_states(int stride, int units, Index words, unsigned* s
   if (i < words) states[i] = i % stride < units ? unwritten : 0;
 }
 
-template <Direction direction, int number = 0>
-void start(Context& gpu, const RolloutArguments<float>& arguments, const float* q, const RowBlock& planned) {
-  if constexpr (number < std::size(row_blocks)) {
-    constexpr RowBlock block = row_blocks[number];
-    if (block != planned) return start<direction, number + 1>(gpu, arguments, q, planned);
-    const unsigned blocks = blocks_for(arguments.hidden_size, block.rows);
-    const Index words = Index{grid_buffers} * arguments.batch * block.size;
-    auto* const states = gpu.scratch<float>(static_cast<std::size_t>(words));
-    launch(gpu, clear_few_states, {.grid = blocks_for(words, threads), .block = threads}, block.size,
-           static_cast<int>(blocks) * block.rows, words, reinterpret_cast<unsigned*>(states));
-    launch(gpu, few_over_grid<direction, number>, {.grid = blocks, .block = threads, .together = true},
-           arguments, q, states);
-  }
+template <Direction direction, int Loads>
+void start(const RolloutArguments<float>& arguments, const float* q) {
+  Context& gpu = context(arguments.device);
+  constexpr int stride = Loads * block_numbers;
+  const unsigned blocks = blocks_for(arguments.hidden_size, rows);
+  const Index words = Index{grid_buffers} * arguments.batch * stride;
+  auto* const states = gpu.scratch<float>(static_cast<std::size_t>(words));
+  launch(gpu, clear_few_states, {.grid = blocks_for(words, threads), .block = threads}, stride,
+         static_cast<int>(blocks) * rows, words, reinterpret_cast<unsigned*>(states));
+  launch(gpu, few_over_grid<direction, Loads>, {.grid = blocks, .block = threads, .together = true},
+         arguments, q, states);
+}
+
+template <Direction direction>
+void start_padded(const RolloutArguments<float>& arguments, const float* q) {
+  static_assert(largest_of_eight_columns == 2 * block_numbers && largest_few_over_grid == 3 * block_numbers);
+  if (arguments.hidden_size <= largest_of_eight_columns) return start<direction, 2>(arguments, q);
+  start<direction, 3>(arguments, q);
 }
 
 }  // namespace
 
 void few_over_grid_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q) {
-  Context& gpu = context(arguments.device);
-  const RowBlock planned = row_block(arguments.hidden_size, gpu.multiprocessors()).value();
-  if (direction == Direction::forward) return start<Direction::forward>(gpu, arguments, q, planned);
-  start<Direction::backward>(gpu, arguments, q, planned);
+  if (direction == Direction::forward) return start_padded<Direction::forward>(arguments, q);
+  start_padded<Direction::backward>(arguments, q);
 }
 
 }  // namespace orthornn::cuda
